@@ -23,6 +23,7 @@ using trace::Channel;
 
 std::vector<compare::Suspect> suspects_in(const laws::Breach& breach, const laws::Law& law, const trace::RunTrace& run,
                                           const scenario::Promises& promises) {
+  if (!breach.cause.empty()) return {{breach.cause, {breach.evidence}}};
   switch (law.causes) {
     case laws::CausesOf::kReduction:
       return diagnosis::suspects_in_reduction(run, promises, breach.at.step);
@@ -31,8 +32,7 @@ std::vector<compare::Suspect> suspects_in(const laws::Breach& breach, const laws
     case laws::CausesOf::kBreach:
       break;
   }
-  if (breach.cause.empty()) return {};
-  return {{breach.cause, {breach.evidence}}};
+  return {};
 }
 
 CheckResult judge_alone(const laws::Law& law, const trace::RunTrace& run, const scenario::Promises& promises) {

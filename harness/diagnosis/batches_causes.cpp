@@ -6,6 +6,7 @@
 #include "harness/diagnosis/diagnosers.h"
 #include "harness/diagnosis/samples_causes.h"
 #include "harness/recipe/sampler_rule.h"
+#include "harness/trace/batch_share.h"
 #include "harness/trace/entry.h"
 
 namespace lockstep::diagnosis {
@@ -214,6 +215,14 @@ std::vector<Suspect> suspects_in_batch_size(const Scene& scene) {
   if (!is_so_again(scene.left ? scene.left.run : nullptr, right, expected, its.samples)) return {};
   const std::int64_t factor = more / less;
   const std::int64_t theirs = scene.left ? scene.left.run->world_size() : right.world_size();
+  const std::int64_t split = right.world_size() / trace::batch_shares_of(right);
+  if (factor == split && theirs == right.world_size())
+    return {{"data.batch_semantics",
+             {"step " + std::to_string(its.step) + ": " + std::to_string(its.samples) + " samples of all ranks in " +
+                  right.run + ", " + std::to_string(expected) +
+                  (scene.left ? " in " + scene.left.run->run : std::string(" by the recipe")),
+              std::to_string(split) + " ranks compute one share of the batch together: one side divides the batch by " +
+                  "the ranks, the other by the shares"}}};
   if (factor != right.world_size() && factor != theirs &&
       factor * std::min(theirs, right.world_size()) != std::max(theirs, right.world_size()))
     return {};

@@ -90,6 +90,10 @@ std::vector<compare::Suspect> suspects_in_rates_alone(const Scene& scene);
 /// with different gradients and exchange nothing reduce nothing.
 std::vector<compare::Suspect> suspects_in_unrecorded_reduction(const Scene& scene);
 
+/// Ranks that split tensors, and whose gradients of whole tensors nobody adds; or gradients that one of two programs
+/// reduces once more, although its ranks hold them whole.
+std::vector<compare::Suspect> suspects_in_sharded(const Scene& scene);
+
 /// Updates with W times the samples of the other side, or of the recipe if there is no other side.
 std::vector<compare::Suspect> suspects_in_batch_size(const Scene& scene);
 

@@ -37,6 +37,7 @@ std::vector<Suspect> suspects_in_gradients(const Scene& scene) {
     if (auto found = suspects_in_metrics(scene); !found.empty()) return found;
   }
   if (auto found = suspects_in_unrecorded_reduction(scene); !found.empty()) return found;
+  if (auto found = suspects_in_sharded(scene); !found.empty()) return found;
   if (channel == Channel::kGradientLocal) {
     if (auto found = suspects_in_calls_of_clipping(scene); !found.empty()) return found;
   }

@@ -4,6 +4,7 @@
 #include "harness/base/text.h"
 #include "harness/diagnosis/diagnosers.h"
 #include "harness/diagnosis/program_facts.h"
+#include "harness/diagnosis/same_numbers.h"
 #include "harness/laws/held.h"
 
 namespace lockstep::diagnosis {
@@ -84,6 +85,24 @@ std::vector<Suspect> state_not_applied(const Side& side, const Side& other) {
             other.run->run + " read the same checkpoint, and holds them"}}};
 }
 
+/// Weights of which every one that differs holds the other side's numbers in other places.
+std::vector<Suspect> put_elsewhere(const Scene& scene) {
+  const Held theirs(*scene.left.run, scene.left.rank, kInitialStep),
+      its(*scene.right.run, scene.right.rank, kInitialStep);
+  std::vector<std::string> names;
+  for (const Record* weight : its.all(Channel::kWeight)) {
+    const Record* other = theirs.find(Channel::kWeight, weight->name);
+    if (other == nullptr || trace::same_bits(weight, other)) continue;
+    if (!same_numbers(*weight, *other)) return {};
+    names.push_back(weight->name);
+  }
+  if (names.empty()) return {};
+  return {{"ckpt.other_tensor",
+           {at_start(scene.right) + std::to_string(names.size()) + " weights (" + some_of(names, 3) +
+                ") hold the numbers that they have in " + scene.left.run->run + ", in other places",
+            "both read the same checkpoint"}}};
+}
+
 /// The schedule counts from 0 on one side, and goes on on the other.
 std::vector<Suspect> schedule_not_restored(const Side& side, const Side& other) {
   const auto its = told_in(side, 0, "seen.schedule_steps"), others = told_in(other, 0, "seen.schedule_steps");
@@ -124,7 +143,10 @@ std::vector<Suspect> suspects_in_loaded_programs(const Scene& scene) {
   if (scene.left && scene.within_one_run())
     return at_beginning && of_weights ? only_rank_0_loaded(scene.left) : std::vector<Suspect>{};
   if (!is_between_programs(scene) || !read_the_same(scene)) return {};
-  if (at_beginning && of_weights) return between(scene, only_rank_0_loaded);
+  if (at_beginning && of_weights) {
+    auto found = between(scene, only_rank_0_loaded);
+    return found.empty() ? put_elsewhere(scene) : found;
+  }
   if (at_beginning && scene.at.channel == Channel::kOptimizer) return of_either(scene, state_not_applied);
   return rates_part(scene) ? of_either(scene, schedule_not_restored) : std::vector<Suspect>{};
 }

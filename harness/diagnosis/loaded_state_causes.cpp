@@ -6,6 +6,7 @@
 #include "harness/diagnosis/loaded_file_causes.h"
 #include "harness/diagnosis/random_causes.h"
 #include "harness/diagnosis/restart_causes.h"
+#include "harness/diagnosis/same_numbers.h"
 #include "harness/laws/scales.h"
 
 namespace lockstep::diagnosis {
@@ -190,14 +191,21 @@ std::vector<Suspect> suspects_of_order(const Restart& restart, const std::vector
   std::vector<Tensor> wrong = only(all, is_wrong);
   std::erase_if(wrong, [](const Tensor& tensor) { return tensor.empty() && tensor.was_empty(); });
   std::vector<std::string> evidence;
+  std::size_t of_others = 0;
   for (const Tensor& tensor : wrong) {
     const Tensor* other = tensor.empty() ? nullptr : saved_of_another(tensor, all);
-    if (other == nullptr) return {};
+    const bool is_itself = tensor.loaded != nullptr && same_numbers(*tensor.saved, *tensor.loaded);
+    if (other == nullptr && !is_itself) return {};
+    of_others += other != nullptr ? 1 : 0;
     if (evidence.size() < kShownTensors)
-      evidence.push_back(after_loading(restart) + names_of({tensor}) + " is " + other->name + " as it was saved");
+      evidence.push_back(after_loading(restart) + names_of({tensor}) +
+                         (other != nullptr ? " is " + other->name + " as it was saved"
+                                           : " holds the numbers that were saved, in other places"));
   }
   if (wrong.size() < 2) return {};
-  evidence.push_back("so are all " + std::to_string(wrong.size()) + " that are wrong: of another tensor");
+  evidence.push_back(std::to_string(wrong.size()) + " tensors are wrong: " + std::to_string(of_others) +
+                     " hold another one, and " + std::to_string(wrong.size() - of_others) +
+                     " their own numbers in other places");
   return {{"ckpt.other_tensor", evidence}};
 }
 

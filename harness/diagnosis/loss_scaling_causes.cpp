@@ -7,6 +7,7 @@
 #include "harness/diagnosis/program_facts.h"
 #include "harness/diagnosis/reduction_causes.h"
 #include "harness/laws/own_gradients.h"
+#include "harness/trace/batch_share.h"
 #include "harness/trace/entry.h"
 
 namespace lockstep::diagnosis {
@@ -39,7 +40,7 @@ double mean_loss(const OwnGradients& own) {
 }
 
 Cut cut_of(const Side& side, const OwnGradients& own) {
-  Cut cut{.side = side, .ranks = static_cast<double>(own.ranks())};
+  Cut cut{.side = side, .ranks = static_cast<double>(trace::batch_shares_of(*side.run))};
   cut.micro_batches = static_cast<double>(side.promises->train.batch.accumulation);
   cut.loss = mean_loss(own);
   for (const laws::Held& held : own.held()) {
@@ -104,6 +105,11 @@ std::vector<Mistake> mistakes_of(const Cut& of, const Cut& other) {
   all.push_back({"loss.denominator_global", 1 / of.ranks,
                  "one over the number of ranks: each divides its part by the count of all, and the reduction divides "
                  "again"});
+  for (const auto& [name, size] : trace::mesh_of(*of.side.run))
+    all.push_back({"grad.double_average", 1 / static_cast<double>(size),
+                   "one over the ranks of the mesh's dimension " + name +
+                       ", whose gradients are whole or averaged "
+                       "already"});
   const double data = of.side.run->ranks[0].header.value("samples", 0.0);
   if (data <= 0 || of.samples <= 0) return all;
   for (const double samples : {of.samples, of.samples * of.micro_batches})

@@ -107,7 +107,7 @@ bool is_short(double value) {
 
 std::vector<Suspect> suspects_in_precision(const Scene& scene) {
   const auto as_asked = [](const Side& side) {
-    return side && laws::sent_roundoff(*side.promises) > trace::unit_roundoff(trace::DType::kFloat32);
+    return side && laws::sent_roundoff(*side.run, *side.promises) > trace::unit_roundoff(trace::DType::kFloat32);
   };
   if (scene.at.detour && !as_asked(scene.left) && !as_asked(scene.right))
     return {{"fp.lowprec_accumulate",

@@ -55,7 +55,7 @@ struct BrokenStep {
 
 BrokenStep broken_step_of(const trace::RunTrace& run, const scenario::Promises& promises, std::int64_t step) {
   BrokenStep of_step{.run = run, .promises = promises, .step = step, .broken = {}};
-  const laws::ReductionLaw law(run, 1.0 / static_cast<double>(run.world_size()), laws::sent_roundoff(promises));
+  const laws::ReductionLaw law(run, 1.0 / static_cast<double>(run.world_size()), laws::sent_roundoff(run, promises));
   for (std::int64_t rank = 0; rank < run.world_size(); ++rank) {
     Reduction reduction = law.judge(step, rank);
     if (!reduction.broken.empty()) of_step.broken.emplace(rank, std::move(reduction));
@@ -177,6 +177,10 @@ std::vector<Suspect> suspects_of_weights(const BrokenStep& of_step, const std::v
   if (all_near(weights, 1)) return {{"grad.reduce_sum", with(seen, "each rank's own gradient counts once: a sum")}};
   if (all_near(weights, 1 / (ranks * ranks)))
     return {{"grad.double_average", with(seen, "the weights are 1/W² for W = " + to_decimal(ranks))}};
+  const double divisor = std::round(1 / weights[0]);
+  if (divisor >= 2 && divisor != ranks && all_near(weights, 1 / divisor))
+    return {{"comm.wrong_group", with(seen, "the sum is divided by " + to_decimal(divisor) + "; there are " +
+                                                to_decimal(ranks) + " ranks")}};
   const std::vector<std::int64_t> out = left_out(weights);
   if (!out.empty() && are_of_other_groups(of_step, out))
     return {{"comm.wrong_group", with(seen, "the gradients of rank " + listed(out) + " are left out")}};

@@ -188,7 +188,7 @@ std::vector<Suspect> partly(const Side& side, std::int64_t step) {
   const Agreement agreement = agreement_in(run, step);
   const std::vector<std::string>& own = agreement.own;
   if (own.empty() || own.size() == agreement.all) return {};
-  if (ddp.value("wrap", Json()) != true) return bucket_of_script(side, step, agreement);
+  if (ddp.value("wrap", Json()) != true && !ddp.contains("fsdp")) return bucket_of_script(side, step, agreement);
   if (agreement.reduced == 0) return {};
   const auto first = laws::final_gradients(Held(run, 0, step));
   const auto hold = [&own](const Json& names) {
@@ -202,9 +202,9 @@ std::vector<Suspect> partly(const Side& side, std::int64_t step) {
   const std::vector<std::string> evidence{
       place_of(run, step) + ": " + std::to_string(own.size()) + " of " + std::to_string(first.size()) +
           " gradients with which the ranks update differ from rank to rank (" + some_of(own, 3) + ")",
-      is_outside ? "they are of modules of which none is in DDP"
+      is_outside ? "they are of modules of which none is in DDP or FSDP"
       : is_past  ? "they are all that a module in DDP has, and it reduces none of them"
-                 : "DDP did not know these parameters when it was built"};
+                 : "DDP or FSDP did not know these parameters when it was built"};
   return {{is_outside || is_past ? "grad.module_outside" : "grad.param_unregistered", evidence}};
 }
 

@@ -1,11 +1,15 @@
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <optional>
+#include <vector>
 
 #include "harness/base/text.h"
 #include "harness/laws/clip_norm.h"
 #include "harness/laws/held.h"
 #include "harness/laws/law.h"
 #include "harness/laws/replicas.h"
+#include "harness/laws/seen_facts.h"
 #include "harness/recipe/rounded.h"
 
 namespace lockstep::laws {
@@ -90,17 +94,106 @@ Gradients before_call(const Held& held) {
   return before;
 }
 
+/// Norm of each part of the gradients that lies in a layout of its own.
+std::map<std::string, double> norms_by_layout(const Gradients& gradients) {
+  std::map<std::string, Gradients> parts;
+  for (const auto& [name, gradient] : gradients) parts[gradient->layout].emplace(name, gradient);
+  std::map<std::string, double> norms;
+  for (const auto& [layout, part] : parts) norms[layout] = total_norm(part);
+  return norms;
+}
+
+bool is_near(double norm, double other) { return std::fabs(norm - other) <= kNormError * other; }
+
+/// The layouts of which a norm leaves all tensors out; empty: it is no norm of whole layouts.
+std::vector<std::string> layouts_left_out(double norm, const Gradients& gradients) {
+  const std::map<std::string, double> parts = norms_by_layout(gradients);
+  constexpr std::size_t kMostLayouts = 8;
+  if (parts.size() > kMostLayouts) return {};
+  for (unsigned taken = 1; taken + 1 < 1U << parts.size(); ++taken) {
+    double squares = 0;
+    std::vector<std::string> out;
+    unsigned bit = 1;
+    for (const auto& [layout, part] : parts) {
+      if ((taken & bit) != 0)
+        squares += part * part;
+      else
+        out.push_back(layout.empty() ? "whole tensors" : layout);
+      bit <<= 1U;
+    }
+    if (is_near(norm, std::sqrt(squares))) return out;
+  }
+  return {};
+}
+
+/// The norms by which the ranks clip in a step; empty where one is not told.
+std::vector<double> norms_told(const trace::RunTrace& run, std::int64_t step) {
+  std::vector<double> norms;
+  for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+    norms.push_back(number_at(Held(run, rank, step), Channel::kLedger, "seen.total_norm"));
+    if (!std::isfinite(norms.back())) return {};
+  }
+  return norms;
+}
+
+/// A program clips by another norm than that of the gradients it clips. Nothing where it may be meant: a norm of
+/// another kind.
+std::optional<Breach> by_another_norm(const trace::RunTrace& run, std::int64_t step, std::int64_t rank,
+                                      const Gradients& before, double threshold) {
+  const double norm = total_norm(before);
+  const std::vector<double> told = norms_told(run, step);
+  if (before.empty() || told.empty() || !has_norm(norm)) return std::nullopt;
+  const double own = told[static_cast<std::size_t>(rank)], most = *std::max_element(told.begin(), told.end());
+  if (is_near(own, norm) || std::max(own, norm) <= threshold) return std::nullopt;
+  const std::string seen = "it clips by the norm " + rounded(own, 5) + "; that of the gradients is " + rounded(norm, 5);
+  const RecordPlace at{step, Channel::kGradient, before.begin()->first, rank};
+  const std::string expected = "clipping by the norm of all gradients";
+  const double squares = std::inner_product(told.begin(), told.end(), told.begin(), 0.0);
+  const bool differ = std::any_of(told.begin(), told.end(), [&](double one) { return !is_near(one, told[0]); });
+  if (differ) {
+    if (most > (1 + kNormError) * norm || std::sqrt(squares) < (1 - kNormError) * norm) return std::nullopt;
+    std::vector<std::string> all;
+    for (const double one : told) all.push_back(rounded(one, 5));
+    return seen_breach(at, expected, seen + "; the ranks' norms are " + join(all, ", ") + ": each leaves shards out",
+                       "clip.norm_of_part");
+  }
+  if (const auto out = layouts_left_out(own, before); !out.empty())
+    return seen_breach(at, expected, seen + "; it leaves out " + join(out, "; "), "clip.norm_of_part");
+  for (std::int64_t copies = 2; copies <= run.world_size(); ++copies) {
+    if (run.world_size() % copies != 0 || !is_near(own, std::sqrt(static_cast<double>(copies)) * norm)) continue;
+    return seen_breach(at, expected,
+                       seen + ", and so sqrt(" + std::to_string(copies) + ") times too large: as if " +
+                           std::to_string(copies) + " ranks held other gradients, which hold the same",
+                       "clip.norm_over_ranks");
+  }
+  return std::nullopt;
+}
+
+/// Whether a gradient of the step is a term of a sum, and has no value on any rank.
+bool has_terms(const Held& held) {
+  const auto entries = held.all(Channel::kLedger);
+  return std::any_of(entries.begin(), entries.end(),
+                     [](const trace::Record* entry) { return entry->name.starts_with("seen.unread gradient "); });
+}
+
 /// Steps in which a program clips once, by the norm of what it gives.
 Outcome judge_program(const trace::RunTrace& run) {
   Outcome outcome;
+  std::optional<Breach> wrong_norm;
   for_each_own_state(run, outcome, [&](std::int64_t step, std::int64_t rank) {
     const Held held(run, static_cast<std::size_t>(rank), step);
     const double threshold = number_at(held, Channel::kLedger, "seen.clip_norm");
     const trace::Record* calls = held.find(Channel::kLedger, "seen.clips");
     const bool one = calls != nullptr && calls->integers == std::vector<std::int64_t>{1};
-    if (!one || std::isnan(threshold)) return true;
-    return clips(outcome, step, rank, held, before_call(held), threshold);
+    if (!one || std::isnan(threshold) || has_terms(held)) return true;
+    const Gradients before = before_call(held);
+    wrong_norm = by_another_norm(run, step, rank, before, threshold);
+    return !wrong_norm && clips(outcome, step, rank, held, before, threshold);
   });
+  if (wrong_norm) {
+    outcome.broken = wrong_norm;
+    return outcome;
+  }
   if (outcome.judged == 0 && outcome.because.empty())
     outcome.because = "the program calls clip_grad_norm_ in no step, or several times in each";
   return unless_changed_by_hand(std::move(outcome));

@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 
+#include "harness/trace/batch_share.h"
 #include "harness/trace/entry.h"
 
 namespace lockstep::laws {
@@ -19,7 +20,8 @@ std::optional<double> loss_scale_of(const Held& held) {
 OwnGradients::OwnGradients(const trace::RunTrace& run, std::int64_t step) {
   for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
     held_.emplace_back(run, rank, step);
-    if (run.world_size() == 1 && held_.back().all(Channel::kGradientLocal).empty()) channel_ = Channel::kGradient;
+    if (trace::batch_shares_of(run) == 1 && held_.back().all(Channel::kGradientLocal).empty())
+      channel_ = Channel::kGradient;
     const auto own = records(rank);
     const bool any = std::any_of(own.begin(), own.end(), [](const auto* record) { return record->sketch.has_value(); });
     complete_ = complete_ && any;

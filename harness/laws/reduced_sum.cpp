@@ -88,13 +88,24 @@ class Locals {
   std::vector<std::optional<Held>> held_;  ///< of those with several passes
 };
 
-double weight_of(const scenario::Promises& promises) {
+/// What FSDP2 of a program is told of its reductions; empty where it has none.
+Json fsdp_of(const trace::RunTrace& run) {
+  const Json ddp = seen_of(run, "ddp");
+  return ddp.is_object() ? ddp.value("fsdp", Json::object()) : Json::object();
+}
+
+double weight_of(const trace::RunTrace& run, const scenario::Promises& promises) {
+  const Json fsdp = fsdp_of(run);
+  if (fsdp.contains("divide_factor")) return 1 / fsdp["divide_factor"].get<double>();
   return promises.train.ddp.average ? 1.0 / static_cast<double>(promises.world_size) : 1.0;
 }
 
 }  // namespace
 
-double sent_roundoff(const scenario::Promises& promises) {
+double sent_roundoff(const trace::RunTrace& run, const scenario::Promises& promises) {
+  const std::string asked = fsdp_of(run).value("reduce_dtype", "");
+  if (asked == "float16") return trace::unit_roundoff(DType::kFloat16);
+  if (asked == "bfloat16") return trace::unit_roundoff(DType::kBFloat16);
   const recipe::Compression compression = promises.train.ddp.compression;
   if (compression == recipe::Compression::kFp16) return trace::unit_roundoff(DType::kFloat16);
   return trace::unit_roundoff(compression == recipe::Compression::kBf16 ? DType::kBFloat16 : DType::kFloat32);
@@ -104,7 +115,7 @@ ReductionLaw::ReductionLaw(const trace::RunTrace& run, double weight, double uni
     : run_(run), weight_(weight), unit_roundoff_(unit_roundoff) {}
 
 ReductionLaw::ReductionLaw(const trace::RunTrace& run, const scenario::Promises& promises)
-    : ReductionLaw(run, weight_of(promises), sent_roundoff(promises)) {}
+    : ReductionLaw(run, weight_of(run, promises), sent_roundoff(run, promises)) {}
 
 Reduction ReductionLaw::judge(std::int64_t step, std::int64_t rank) const {
   Reduction result;

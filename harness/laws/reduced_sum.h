@@ -47,8 +47,8 @@ class ReductionLaw {
   double weight_, unit_roundoff_;
 };
 
-/// Unit roundoff of the dtype in which a variant's ranks send gradients.
-double sent_roundoff(const scenario::Promises& promises);
+/// Unit roundoff of the dtype in which ranks send gradients, as the variant promises it, or as FSDP2 was told.
+double sent_roundoff(const trace::RunTrace& run, const scenario::Promises& promises);
 
 /// Weights as text: "0.333, 0.333, 0.333".
 std::string to_text(const Combination& combination);

@@ -274,6 +274,15 @@ std::string no_shares_asked(const trace::RunTrace&, const scenario::Promises& pr
   return "the check `covers` judges the samples of a recipe";
 }
 
+/// Whether the sampler of a rank was told another number of shares, or another one of them, than the rank computes.
+bool deals_otherwise(const trace::Trace& rank) {
+  const Json seen = rank.header.value("seen", Json::object());
+  const Json sampler = seen.is_object() ? seen.value("sampler", Json::object()) : Json::object();
+  const trace::BatchShare share = trace::batch_share_of(rank);
+  return sampler.is_object() && sampler.contains("num_replicas") &&
+         (sampler["num_replicas"] != Json(share.count) || sampler.value("rank", Json()) != Json(share.number));
+}
+
 /// Ranks that compute one share of the batch together take the same samples, in each step.
 std::optional<Breach> are_apart(const trace::RunTrace& run) {
   std::map<std::int64_t, std::size_t> first_of;
@@ -283,11 +292,12 @@ std::optional<Breach> are_apart(const trace::RunTrace& run) {
     for (const trace::Step& step : run.ranks[rank].steps) {
       const bool have_both = run.ranks[known->second].find(step.step) != nullptr;
       if (!have_both || taken_in(run, rank, step.step) == taken_in(run, known->second, step.step)) continue;
-      return seen_breach(samples_at(step.step, static_cast<std::int64_t>(rank), Held(run, rank, step.step)),
-                         "the samples of rank " + std::to_string(known->second),
-                         "ranks " + std::to_string(known->second) + " and " + std::to_string(rank) +
-                             " split tensors and so compute one share of the batch together, but take other samples",
-                         "");
+      return seen_breach(
+          samples_at(step.step, static_cast<std::int64_t>(rank), Held(run, rank, step.step)),
+          "the samples of rank " + std::to_string(known->second),
+          "ranks " + std::to_string(known->second) + " and " + std::to_string(rank) +
+              " split tensors and so compute one share of the batch together, but take other samples",
+          deals_otherwise(run.ranks[rank]) || deals_otherwise(run.ranks[known->second]) ? "data.sampler_options" : "");
     }
   }
   return std::nullopt;

@@ -19,6 +19,9 @@ namespace {
 
 using trace::Channel;
 
+/// A norm this near to that of one number in all places is its norm.
+constexpr double kNormOfOne = 1e-6;
+
 /// An entry of the ledger; nothing if there is none.
 std::optional<double> counted(const Held& held, const std::string& name) {
   const trace::Record* record = held.find(Channel::kLedger, name);
@@ -32,16 +35,24 @@ double seen_at(const Held& held, const std::string& name) { return counted(held,
 /// Calls of one step that are never meant so. *Lifetime*: of the program.
 struct Call {
   const char* entry;  ///< of the ledger, that counts them
+  const char* noun;   ///< for one of them
   const char* cause;
   const char* expected;
   const char* actual;
 };
 
-constexpr std::array<Call, 3> kCalls = {{
-    {"left", "grad.not_zeroed", "gradients of the update's own passes", "hold what the update before has used, too"},
-    {"clipped_early", "clip.before_reduce", "clipping after the last backward pass of an update",
+constexpr std::array<Call, 6> kCalls = {{
+    {"stale", "parameter", "model.stale_weights", "the weights as the update before left them",
+     "had in a forward pass the elements of before an update: they had been gathered, and stayed so"},
+    {"unreduced", "gradient", "grad.not_reduced", "gradients that are reduced before their update",
+     "were not reduced over all ranks before their update"},
+    {"unclipped", "gradient", "clip.no_effect", "a call that clips the gradients it is given",
+     "stayed as they were in a call that clips: they are terms of a sum (Partial), and a copy was scaled"},
+    {"left", "gradient", "grad.not_zeroed", "gradients of the update's own passes",
+     "hold what the update before has used, too"},
+    {"clipped_early", "gradient", "clip.before_reduce", "clipping after the last backward pass of an update",
      "were clipped before a backward pass that added to them"},
-    {"clipped_late", "clip.no_effect", "clipping before the update that uses the gradients",
+    {"clipped_late", "gradient", "clip.no_effect", "clipping before the update that uses the gradients",
      "were clipped after their update, which used them unclipped"},
 }};
 
@@ -56,7 +67,7 @@ std::optional<Breach> miscalled(std::int64_t step, std::int64_t rank, const Held
     const double count = seen_at(held, call.entry);
     if (count == 0) continue;
     return seen_breach(gradients_at(step, rank, held), call.expected,
-                       to_decimal(count) + (count == 1 ? " gradient: " : " gradients ") + call.actual, call.cause);
+                       to_decimal(count) + " " + call.noun + (count == 1 ? ": " : "s ") + call.actual, call.cause);
   }
   return std::nullopt;
 }
@@ -238,6 +249,25 @@ std::optional<Breach> never_steps(const trace::RunTrace& run) {
                 .actual = "none in " + to_decimal(passes + 1) + " epochs"};
 }
 
+/// Before the first update, each rank's part of every weight in parts holds the same numbers. Weights of one number are
+/// no sign; nor are some that repeat themselves.
+std::optional<Breach> drew_alike(const trace::RunTrace& run) {
+  std::vector<std::string> repeated;
+  for (const trace::Record* weight : Held(run, 0, trace::kInitialStep).all(Channel::kWeight)) {
+    if (!weight->is_joined || !weight->norm || !weight->max_abs) continue;
+    const double norm_of_one_number = *weight->max_abs * std::sqrt(count_of(*weight));
+    if (weight->is_repeated)
+      repeated.push_back(weight->name);
+    else if (std::fabs(*weight->norm - norm_of_one_number) > kNormOfOne * norm_of_one_number)
+      return std::nullopt;
+  }
+  if (repeated.size() < 2) return std::nullopt;
+  return seen_breach({trace::kInitialStep, Channel::kWeight, repeated[0], 0}, "shards with numbers of their own",
+                     "the ranks' shards of " + to_decimal(static_cast<double>(repeated.size())) + " weights (" +
+                         some_of(repeated, 3) + ") hold the same numbers",
+                     "init.shards_alike");
+}
+
 /// Our worker tells gradients that are left, and evaluation mode, only where they are.
 bool is_told(const trace::Record& record) {
   return record.channel == Channel::kLedger && (record.name == "seen.left" || record.name == "seen.training");
@@ -282,7 +312,7 @@ Outcome judge_usage(const trace::RunTrace& run, const scenario::Promises& promis
     if (!outcome.broken) outcome.broken = stops_training(step, rank, held, trained, /*at_first=*/false);
     return !outcome.broken;
   });
-  for (const auto& rule : {never_has_gradients, steps_often, never_steps}) {
+  for (const auto& rule : {never_has_gradients, steps_often, never_steps, drew_alike}) {
     if (!outcome.broken && outcome.judged > 0) outcome.broken = rule(run);
   }
   return outcome;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <set>
+#include <sstream>
+#include <string>
 
 namespace lockstep::trace {
 
@@ -15,6 +17,19 @@ std::int64_t batch_shares_of(const RunTrace& run) {
   std::set<std::int64_t> shares;
   for (const Trace& rank : run.ranks) shares.insert(batch_share_of(rank).number);
   return static_cast<std::int64_t>(shares.size());
+}
+
+std::map<std::string, std::int64_t> mesh_of(const RunTrace& run) {
+  std::map<std::string, std::int64_t> mesh;
+  if (run.ranks.empty() || run.ranks[0].steps.empty()) return mesh;
+  for (const Record& record : run.ranks[0].steps.front().records) {
+    std::istringstream dimensions(record.layout.substr(0, record.layout.find(':')));
+    for (std::string dimension; std::getline(dimensions, dimension, ',');) {
+      const std::size_t equals = dimension.find('=');
+      if (equals != std::string::npos) mesh[dimension.substr(0, equals)] = std::stoll(dimension.substr(equals + 1));
+    }
+  }
+  return mesh;
 }
 
 bool is_first_of_share(const RunTrace& run, std::size_t rank) {

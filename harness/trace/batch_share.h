@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 
 #include "harness/trace/trace.h"
 
@@ -17,6 +19,9 @@ BatchShare batch_share_of(const Trace& trace);
 
 /// How many shares the batches of a run have.
 std::int64_t batch_shares_of(const RunTrace& run);
+
+/// Names and sizes of the dimensions of the meshes on which a run's tensors lie; empty where all are whole.
+std::map<std::string, std::int64_t> mesh_of(const RunTrace& run);
 
 /// Whether no rank before this one computes the same share.
 bool is_first_of_share(const RunTrace& run, std::size_t rank);

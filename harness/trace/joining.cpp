@@ -13,6 +13,7 @@
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/trace/additive_digest.h"
+#include "harness/trace/batch_share.h"
 
 namespace lockstep::trace {
 namespace {
@@ -106,6 +107,21 @@ class Joining {
     return join(parts, "; ");
   }
 
+  /// Whether all parts have the same elements, and not one number everywhere.
+  bool has_alike_parts(std::size_t replica) const {
+    constexpr double kNear = 1e-6;
+    const Record* first = nullptr;
+    for (const auto& [box, holders] : boxes_) {
+      if (!has_elements(box)) continue;
+      const Record& part = *holders[std::min(replica, holders.size() - 1)].record;
+      if (first == nullptr) first = &part;
+      if (part.shape != first->shape || part.digest != first->digest) return false;
+    }
+    if (first == nullptr || !first->norm || !first->max_abs) return false;
+    const double norm_of_one_number = *first->max_abs * std::sqrt(static_cast<double>(count_of(first->shape)));
+    return std::fabs(*first->norm - norm_of_one_number) > kNear * norm_of_one_number;
+  }
+
   Record whole_of(std::size_t replica) const {
     const Shard& any = *first_->record->shard;
     Record whole{.channel = first_->record->channel, .name = first_->record->name, .dtype = first_->record->dtype};
@@ -128,6 +144,7 @@ class Joining {
     if (sampled != whole.elements.size()) whole.elements.clear();  // the channel samples none
     if (whole.sketch) whole.norm = whole.sketch->norm;
     if (whole.sketch) whole.max_abs = whole.sketch->max_abs;
+    whole.is_repeated = boxes > 1 && has_alike_parts(replica);
     if (boxes == 1) return whole;  // one rank holds all of it: its digest is that of the tensor
     whole.is_joined = true;
     whole.digest = *whole.sum;
@@ -140,16 +157,21 @@ class Joining {
   const Part* first_;
 };
 
-/// Shards of one step by channel, name and place among records of the name.
-std::map<std::tuple<Channel, std::string, std::size_t>, std::vector<Part>> shards_of(
-    std::vector<std::pair<std::size_t, Step*>>& held) {
-  std::map<std::tuple<Channel, std::string, std::size_t>, std::vector<Part>> shards;
+/// Channel, name, place among records of the name, and the share of the batch that a gradient comes from before the
+/// reduction: each share has a tensor of its own.
+using Key = std::tuple<Channel, std::string, std::size_t, std::int64_t>;
+
+/// Shards of one step.
+std::map<Key, std::vector<Part>> shards_of(const RunTrace& run, std::vector<std::pair<std::size_t, Step*>>& held) {
+  std::map<Key, std::vector<Part>> shards;
   for (auto& [rank, step] : held) {
     std::map<std::pair<Channel, std::string_view>, std::size_t> seen;
     for (Record& record : step->records) {
       if (!record.shard) continue;
       const std::size_t number = seen[{record.channel, record.name}]++;
-      shards[{record.channel, record.name, number}].push_back({rank, &record});
+      const bool has_own = record.channel == Channel::kGradientLocal;
+      const std::int64_t share = has_own ? batch_share_of(run.ranks[rank]).number : 0;
+      shards[{record.channel, record.name, number, share}].push_back({rank, &record});
     }
   }
   return shards;
@@ -175,7 +197,7 @@ void join_shards(RunTrace& run) {
         std::erase_if(step->records, [](const Record& record) { return record.shard.has_value(); });
       continue;
     }
-    for (const auto& [key, parts] : shards_of(held)) {
+    for (const auto& [key, parts] : shards_of(run, held)) {
       for (auto& [part, whole] : Joining(run, number, parts).joined()) *part.record = whole;
     }
   }

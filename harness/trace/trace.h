@@ -30,6 +30,7 @@ struct Record {
   std::optional<Digest> sum;           ///< additive_digest.h, where tensors may be sharded
   std::optional<Shard> shard;          ///< of a rank's part, whose `shape` is the part's
   bool is_joined = false;              ///< made of the shards of several ranks
+  bool is_repeated = false;            ///< joined of parts that all hold the same elements, which differ
   std::string layout;                  ///< "dp_shard=2: S(0)", of a tensor that was made of shards
   std::optional<double> norm;          ///< L2 norm of a floating tensor
   std::optional<double> max_abs;       ///< largest |x| of a floating tensor

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
-from lockstep import __version__, _flight, _library, _models, _optimizers, _settings, _shards
+from lockstep import __version__, _flight, _fsdp, _library, _models, _optimizers, _settings, _shards
 from lockstep._recording import Seen
 
 #: Variables that decide bits: those of lockstep-worker (harness/train/device/determinism.cpp), and Python's.
@@ -172,7 +172,15 @@ def _ddp(session: Seen) -> dict[str, Any]:
                 "broadcast_buffers": bool(wrapper.broadcast_buffers),
                 "comm_hook": hooks[0] if hooks else None, "static_graph": bool(getattr(wrapper, "static_graph", False)),
                 **({"join": True} if getattr(getattr(wrapper, "_join_config", None), "enable", False) else {})}
-    return {"wrap": False, "sharded": any(_is_sharded(root) for _, root in session.models.roots())}
+    roots = [root for _, root in session.models.roots()]
+    facts = {"wrap": False, "sharded": any(map(_is_sharded, roots))}
+    groups = [group for root in roots for group in _fsdp.groups_in(root)]
+    if not groups:
+        return facts
+    reduced = {id(parameter.sharded_param) for group in groups for parameter in group.fsdp_params}
+    trained = [p for found in session.optimizers.outermost() for p in _optimizers.parameters_of(found)]
+    outside = [name for name, p in session.models.in_order(trained) if id(p) not in reduced]
+    return {**facts, "fsdp": _fsdp.policy_of(groups), "outside": outside}
 
 
 def _is_sharded(root: torch.nn.Module) -> bool:

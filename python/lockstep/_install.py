@@ -12,6 +12,7 @@ from lockstep._hooks import (
     ddp,
     files,
     forward,
+    fsdp,
     loader,
     module,
     optimizer,
@@ -40,6 +41,8 @@ def install() -> None:
     passes, updates = Passes(session, session.reductions), Updates(session, session.reductions, session.turns)
     forward.install(session, session.models, passes)
     ddp.install(session, session.reductions)
+    if "gradient.local" in settings.channels:
+        fsdp.install(session, session.reductions.sharded)
     autograd.install(session, passes)
     scaler.install(session, passes, updates)
     clip.install(session, updates)

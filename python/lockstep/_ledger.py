@@ -48,7 +48,10 @@ def _calls(session: Counting) -> Iterator[tuple[str, float | int]]:
     if step.clips:
         yield "clips", step.clips
         yield "clipped", step.clipped
-    for name in ("clipped_early", "left", "reused", "unreduced_passes", "idle_updates"):
+        norm = step.norm()
+        if step.clips == 1 and norm is not None:
+            yield "total_norm", norm
+    for name in ("clipped_early", "unclipped", "left", "reused", "unreduced_passes", "unreduced", "stale", "idle_updates"):
         if getattr(step, name):
             yield name, getattr(step, name)
     if step.reduced_passes > 1:

@@ -11,6 +11,8 @@ from typing import Any, Callable
 import torch
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
+from lockstep import _fsdp
+
 #: Modules around the one that people mean; their names are no part of a parameter's.
 _WRAPPERS = (DistributedDataParallel, DataParallel)
 
@@ -112,8 +114,9 @@ class Models:
 
     def named_parameters(self) -> Iterator[tuple[str, torch.Tensor]]:
         for index, root in self.roots():
+            sharded = _fsdp.sharded_in(root)
             for name, parameter in root.named_parameters():
-                yield self.prefix(index) + plain(name), parameter
+                yield self.prefix(index) + plain(name), sharded.get(id(parameter), parameter)
 
     def named_buffers(self) -> Iterator[tuple[str, torch.Tensor]]:
         for index, root in self.roots():

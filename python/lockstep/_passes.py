@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from lockstep import _guard
+from lockstep import _fsdp, _guard
 from lockstep._batches import NamedTensors, tensors_in
 from lockstep._recording import Passing
 from lockstep._reductions import Reductions
@@ -49,6 +49,7 @@ class Passes:
             self._reductions.forward_begins(caller)
         step = session.step
         step.forwards_since_backward += 1
+        step.stale = max(step.stale, sum(_fsdp.stale_in(root) for _, root in session.models.roots()))
         inputs = self._inputs_of(caller, args, kwargs)
         session.take(session.batches.take(tensor for _, tensor in inputs), inputs)
         self._record_input(inputs)

@@ -1,4 +1,4 @@
-"""Gradients before and after DDP reduces them.
+"""Gradients before and after DDP reduces them; those of FSDP2 are in `sharded`.
 
 A rank's own gradient of an update is the sum of what its backward passes add. Where several passes reduce (accumulation
 without no_sync), the later ones add to what is reduced already: it is taken off, so both ways of accumulation record
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
+from lockstep._fsdp import OwnGradients
 from lockstep._recording import Recording
 
 
@@ -33,6 +34,7 @@ class Reductions:
 
     def __init__(self, session: Recording) -> None:
         self._session = session
+        self.sharded = OwnGradients(session)
         self._wrapped: dict[int, Wrapped] = {}  #: by the identity of the wrapper
         self._own: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  #: parameter, and its own gradient so far
         self._left: dict[int, torch.Tensor] = {}  #: copies of what the last backward pass has left
@@ -109,6 +111,8 @@ class Reductions:
 
     def update_begins(self, parameters: Iterable[torch.Tensor]) -> None:
         """These gradients are about to be used, or clipped: what is added to them later is another gradient."""
+        parameters = list(parameters)
+        self.sharded.update_begins(parameters)
         used = {id(parameter) for parameter in parameters}
         self._tell([identity for identity in self._own if identity in used])
 
@@ -121,6 +125,7 @@ class Reductions:
             wrapped.passes = wrapped.passes_since = 0
 
     def step_ends(self) -> None:
+        self.sharded.step_ends()
         self._tell(list(self._own))
         if self._any:
             self._waits = self._several

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from lockstep import _fsdp
+
 
 @dataclass(frozen=True)
 class Shard:
@@ -25,6 +27,11 @@ def is_sharded(tensor: torch.Tensor) -> bool:
     """Whether it says which part of a tensor it is."""
     module = sys.modules.get("torch.distributed.tensor")
     return module is not None and isinstance(tensor, module.DTensor)
+
+
+def is_partial(tensor: torch.Tensor) -> bool:
+    """Whether it is a term of a sum over ranks."""
+    return is_sharded(tensor) and any(placement.is_partial() for placement in tensor.placements)  # type: ignore
 
 
 def part_of(tensor: torch.Tensor) -> tuple[torch.Tensor, Shard] | None:
@@ -58,12 +65,9 @@ def data_parallel(root: torch.nn.Module, world_size: int) -> tuple[int, int] | N
     meshes = [parameter.device_mesh for parameter in root.parameters() if is_sharded(parameter)]
     if all(mesh.size() != world_size for mesh in meshes):
         return None  # ranks outside of it may compute batches of their own, as replicas of a program's own do
-    for part in root.modules():
-        state = getattr(part, "_get_fsdp_state", None)
-        group = getattr(state(), "_fsdp_param_group", None) if callable(state) else None
-        mesh = getattr(getattr(group, "mesh_info", None), "mesh", None)
-        if mesh is not None:
-            return _number_in(mesh), mesh.size()
+    mesh = _fsdp.data_mesh_of(root)
+    if mesh is not None:
+        return _number_in(mesh), mesh.size()
     return (0, 1) if all(mesh.size() == world_size for mesh in meshes) else None
 
 

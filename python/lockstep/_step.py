@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Callable
 
+from lockstep._shards import is_sharded, local
+
 if TYPE_CHECKING:
     import torch
 
@@ -35,9 +37,13 @@ class Step:
     clipped: int = 0  #: gradients that those got
     thresholds: dict[str, float] = field(default_factory=dict)  #: that they were given
     clipped_early: int = 0  #: gradients that a backward pass added to after they were clipped
+    unclipped: int = 0  #: gradients that those left as they were
+    norms: list[torch.Tensor] = field(default_factory=list)  #: by which they clipped
     clip_of: set[int] = field(default_factory=set)  #: parameters that those calls got, by identity
     reused: int = 0  #: gradients that an update before had used, and nobody changed
     left: int = 0  #: gradients that an update before had used, and nobody cleared
+    unreduced: int = 0  #: parameters with a gradient that some ranks have not reduced before their update
+    stale: int = 0  #: parameters that forward passes had as they were before an update
     reduced_passes: int = 0  #: backward passes of an update that DDP reduced
     unreduced_passes: int = 0  #: those of the update that came after them
     idle_updates: int = 0  #: that no parameter had a gradient for
@@ -52,6 +58,13 @@ class Step:
     alive: list[object] = field(default_factory=list)  #: models and optimizers, until their state is recorded
     is_rest: bool = False  #: what others than those that end steps updated after the last step
     has_state: bool = False  #: where only checkpoints' states are kept
+
+    def norm(self) -> float | None:
+        """By which gradients were clipped, where it is one number, and on this rank."""
+        one = self.norms[0] if self.norms and all(norm is self.norms[0] for norm in self.norms) else None
+        if one is None or one.numel() != 1 or (is_sharded(one) and not all(p.is_replicate() for p in one.placements)):
+            return None
+        return float(local(one.detach()))
 
     def unique(self, channel: str, name: str) -> str:
         """A name that the step has not yet: "x", then "x#1"."""
@@ -86,8 +99,11 @@ class Step:
         self.told |= part.told
         self.denominators.update(part.denominators)
         self.factors = part.factors or self.factors
+        self.stale = max(self.stale, part.stale)
         self.clips += part.clips
         self.clipped += part.clipped
+        self.unclipped += part.unclipped
+        self.norms += part.norms
         self.clip_of |= part.clip_of
         self.thresholds.update(part.thresholds)
         for key, count in part.names.items():

@@ -9,7 +9,7 @@ from typing import Any, Callable
 import torch
 from torch.optim import Optimizer
 
-from lockstep import _guard, _optimizers
+from lockstep import _fsdp, _guard, _optimizers
 from lockstep._recording import Updating
 from lockstep._reductions import Reductions
 from lockstep._turns import Turns
@@ -71,6 +71,7 @@ class Updates:
         session.step.rates += [rate for rate in session.optimizers.rates(optimizer) if rate not in session.step.rates]
         session.record_hyperparameters(optimizer)
         parameters = _optimizers.parameters_of(optimizer)
+        session.step.unreduced += sum(_fsdp.unreduced_in(root, parameters) for _, root in session.models.roots())
         session.step.left += session.gradients.left_in(parameters)
         session.step.clipped_early += session.gradients.clipped_early_in(parameters)
         session.step.reused += session.gradients.used_in(parameters)

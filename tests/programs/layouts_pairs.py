@@ -9,9 +9,11 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import torch  # noqa: F401  (once)
 import torch.distributed.checkpoint  # noqa: F401
@@ -20,7 +22,7 @@ import torch.distributed.tensor.parallel  # noqa: F401
 
 from programs import HERE, LOCKSTEP, free_port, start_here
 
-STEPS = 20
+STEPS, TIMEOUT_S = 20, 180
 LAYOUTS = [("single", 1), ("ddp", 2), ("fsdp", 2), ("tp", 2), ("ddp", 4), ("fsdp", 4), ("hsdp", 4), ("fsdp_tp", 4),
            ("ddp", 8), ("fsdp", 8), ("hsdp", 8), ("fsdp_tp", 8), ("hsdp_tp", 8)]
 SETTINGS = [f"--net {net} --optimizer {optimizer}{more}" for net in ("transformer", "conv")
@@ -29,15 +31,26 @@ PAGE = HERE.parents[1] / "docs/layouts.md"
 BEGIN, END = "<!-- pairs -->\n", "<!-- end of pairs -->\n"
 
 
-def train(words, world_size, directory, run):
-    """In forks of this process, which has imported torch already."""
+def train(script, words, world_size, directory, run):
+    """In forks of this process, which has imported torch already. RuntimeError where a rank fails, or does not end."""
     common = {"LOCKSTEP_RECORD": str(run), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()),
               "WORLD_SIZE": str(world_size), "OMP_NUM_THREADS": "1"}
-    ranks = [start_here(HERE / "layouts/train.py", directory, {**common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-                        err=sys.stderr, arguments=words) for rank in range(world_size)]
-    codes = [os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1]) for rank in ranks]
-    if any(codes):
-        sys.exit(f"{' '.join(map(str, words))}: exit codes {codes}")
+    with tempfile.TemporaryFile("w+") as errors:
+        ranks = {start_here(script, directory, {**common, "RANK": str(rank), "LOCAL_RANK": str(rank)}, err=errors,
+                            arguments=words) for rank in range(world_size)}
+        codes, deadline = [], time.monotonic() + TIMEOUT_S
+        while ranks and time.monotonic() < deadline and not any(codes):
+            for rank, status in ((rank, os.waitpid(rank, os.WNOHANG)) for rank in list(ranks)):
+                if status[0]:
+                    ranks.remove(rank)
+                    codes.append(os.waitstatus_to_exitcode(status[1]))
+            time.sleep(0.01)
+        for rank in ranks:
+            os.kill(rank, signal.SIGKILL)
+            os.waitpid(rank, 0)
+        if ranks or any(codes):
+            errors.seek(0)
+            raise RuntimeError(f"{' '.join(map(str, words))}: exit codes {codes}\n{errors.read()[-4000:]}")
 
 
 def ask(*words):
@@ -86,7 +99,7 @@ def main():
                 continue
             run = scratch / f"{layout}-{world_size}"
             words = ["--layout", layout, "--steps", STEPS, *settings.split()]
-            train(words, world_size, scratch, run)
+            train(HERE / "layouts/train.py", words, world_size, scratch, run)
             runs += 1
             recorded[name_of(layout, world_size)] = run
             judged, _ = ask("check", run)

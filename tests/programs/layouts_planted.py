@@ -2,14 +2,13 @@
 
 layouts_bugs.py lists them. The program as it is (the twin) and the patched one are recorded in the same layout, and
 compared by `lockstep diff`; `lockstep check` judges the patched one alone. A training that goes on from a checkpoint is
-also compared with the one that saved it and went on, too. Twins must break no law and come out alike twice. Trainings
-in different layouts may differ by rounding alone. Names: parts of a mistake's name, "twin" or "layouts". Exit code 1: a
-twin or a pair of layouts was judged wrongly. Mistakes and causes are counted and decide nothing.
+also compared with the one that saved it and went on, too. Twins must break no law and come out alike twice. Names:
+parts of a mistake's name, or "twin". Exit code 1: a twin was judged wrongly. Mistakes and causes are counted and decide
+nothing.
 """
 
 import argparse
 import dataclasses
-import itertools
 import json
 import os
 import pathlib
@@ -21,13 +20,12 @@ import sys
 import tempfile
 
 from layouts_bugs import MISTAKES, Mistake
+from layouts_pairs import train
 from planted import DIVERGENCE, attempt, chosen, place_of
-from programs import HERE, LOCKSTEP, environment, free_port
+from programs import HERE, LOCKSTEP, environment
 
 TIMEOUT_S = 120
 SCRIPT = HERE / "layouts/train.py"
-RANKS = {"single": 1, "ddp": 4, "fsdp": 4, "hsdp": 4, "tp": 2, "fsdp_tp": 4}
-SPLIT_LAYERS = {"tp", "fsdp_tp"}  #: layouts of the transformer alone
 
 
 @dataclasses.dataclass
@@ -40,28 +38,6 @@ class Twin:
     def name(self):
         saved = f" saved by {'-'.join(map(str, self.mistake.saved_by))}" if self.mistake.saved_by else ""
         return " ".join(f"twin {self.mistake.layout} {self.mistake.world_size} {self.mistake.options}".split()) + saved
-
-
-@dataclasses.dataclass
-class Layouts:
-    """One training in all layouts that can train it."""
-
-    network: str
-    optimizer: str
-    options: str
-
-    @property
-    def name(self):
-        return f"layouts {self.arguments}"
-
-    @property
-    def arguments(self):
-        return " ".join(f"--net {self.network} --optimizer {self.optimizer} {self.options}".split())
-
-
-def layouts():
-    every = itertools.product(("transformer", "conv"), ("adamw", "sgd"), ("", "--accumulate 2", "--clip 0.3"))
-    return [Layouts(*each) for each in every]
 
 
 def ended(words, place):
@@ -110,12 +86,7 @@ class Workshop:
         place = self.folder / name
         place.mkdir(parents=True)
         length = [] if "--steps" in arguments else ["--steps", "6"]
-        code, out, err = ended(["nice", LOCKSTEP, "record", "--out", place / "run", "--", sys.executable, "-m",
-                                "torch.distributed.run", "--nproc-per-node", world_size, "--master-port", free_port(),
-                                script, *arguments, *length], place)
-        (place / "output").write_text(out + err)
-        if code != 0:
-            raise RuntimeError(f"{name}: exit code {code}\n{out[-2000:]}{err[-4000:]}")
+        train(script, [*arguments, *length], world_size, place, place / "run")
         return place / "run"
 
     def trained(self, name, script, mistake):
@@ -144,7 +115,7 @@ class Workshop:
         return script
 
     def judge(self, item):
-        return {Mistake: self.judge_mistake, Twin: self.judge_twin, Layouts: self.judge_layouts}[type(item)](item)
+        return self.judge_mistake(item) if isinstance(item, Mistake) else self.judge_twin(item)
 
     def judge_mistake(self, mistake):
         twin = self.twin(mistake)
@@ -161,16 +132,6 @@ class Workshop:
             wrong += self.differences(one, other)
         if twin.mistake.saved_by:
             wrong += self.differences(*first, "resumed", "rounding")
-        return wrong
-
-    def judge_layouts(self, asked):
-        runs = {layout: self.train(f"{folder_of(asked.name)}/{layout}", SCRIPT, ranks,
-                                   ["--layout", layout, *asked.arguments.split()])
-                for layout, ranks in RANKS.items() if asked.network == "transformer" or layout not in SPLIT_LAYERS}
-        wrong = [(f"check {layout}", f"{law} at {place}: {cause}") for layout, run in runs.items()
-                 for law, place, cause in broken_laws(run)]
-        for one, other in itertools.combinations(runs, 2):
-            wrong += self.differences(runs[one], runs[other], f"{one} {other}", "rounding")
         return wrong
 
     def differences(self, left, right, what="diff", allowed=None):
@@ -256,7 +217,7 @@ def main():
     workshop, judgements, clean, broken = Workshop(folder), [], {}, []
     print("| mistake | beside the twin: cause, class, place | beside the run that saved | alone: law, cause, place "
           "| expected |\n|---|---|---|---|---|", flush=True)
-    for item in chosen([*MISTAKES, *unique(map(Twin, MISTAKES)), *layouts()], asked):
+    for item in chosen([*MISTAKES, *unique(map(Twin, MISTAKES))], asked):
         _, result, error = attempt(workshop.judge, item)
         if error:
             broken.append(item.name)

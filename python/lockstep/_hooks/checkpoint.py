@@ -141,13 +141,30 @@ def _sha256_of(path: str | bytes | io.BytesIO | None) -> str | None:
     try:
         if os.path.isdir(path):
             for file in sorted(file for file in pathlib.Path(path).rglob("*") if file.is_file()):
-                digest.update(f"{file.relative_to(path)}\0{file.stat().st_size}\0".encode())
-                _add_content(digest, file)
+                described = _described(file) if file.name == ".metadata" else None
+                size = file.stat().st_size if described is None else len(described)
+                digest.update(f"{file.relative_to(path)}\0{size}\0".encode())
+                if described is None:
+                    _add_content(digest, file)
+                else:
+                    digest.update(described)
         else:
             _add_content(digest, path)
     except OSError:
         return None
     return digest.hexdigest()
+
+
+def _described(file: pathlib.Path) -> bytes | None:
+    """What torch.distributed.checkpoint writes of its tensors' places, without its path and its random number."""
+    from torch.distributed.checkpoint import FileSystemReader
+
+    try:
+        metadata = FileSystemReader(file.parent).read_metadata()
+        tensors = sorted((name, repr(kept)) for name, kept in metadata.state_dict_metadata.items())
+        return repr((tensors, sorted(map(repr, (metadata.storage_data or {}).items())))).encode()
+    except Exception:
+        return None  # of another kind: its bytes tell
 
 
 def _add_content(digest: Any, path: Any) -> None:

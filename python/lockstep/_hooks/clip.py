@@ -11,7 +11,7 @@ from torch.nn.utils import clip_grad
 
 from lockstep._guard import guarded, replace
 from lockstep._recording import Training
-from lockstep._shards import is_sharded
+from lockstep._shards import is_partial, is_sharded, local
 from lockstep._updates import Updates
 
 _FUNCTIONS = ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_grads_with_norm_")
@@ -34,17 +34,30 @@ def install(session: Training, updates: Updates) -> None:
         if used and used == count and (not is_known or float(norm) > threshold):  # type: ignore[operator]
             session.gradients.clipped_late += used
 
-    def asks(signature: inspect.Signature, args: Any, kwargs: Any) -> bool:
+    def asks(signature: inspect.Signature, args: Any, kwargs: Any, result: Any) -> bool:
         given = signature.bind(None, *args, **kwargs).arguments
         asked = {name: float(given[argument]) for argument, name in _THRESHOLDS.items() if argument in given}
-        if not any(map(math.isinf, asked.values())):  # of an infinite one nothing but the norm is wanted
-            session.step.clips += 1
-            session.step.thresholds.update(asked)
-            return True
-        return False
+        if any(map(math.isinf, asked.values())):  # of an infinite one nothing but the norm is wanted
+            return False
+        step, norm = session.step, given.get("total_norm", result)
+        step.clips += not any(norm is known for known in step.norms)  # one norm, for the gradients of several meshes
+        step.thresholds.update(asked)
+        if isinstance(norm, torch.Tensor) and float(given.get("norm_type", 2)) == 2:
+            step.norms.append(norm)
+        return True
+
+    def partial(parameters: Any) -> list[tuple[torch.Tensor, torch.Tensor, int]]:
+        return [(p, p.grad, local(p.grad)._version) for p in parameters if p.grad is not None and is_partial(p.grad)]
+
+    def compares(before: list[tuple[torch.Tensor, torch.Tensor, int]]) -> None:
+        norm, threshold = session.step.norm(), session.step.thresholds.get("clip_norm", math.inf)
+        if norm is not None and norm > threshold:
+            session.step.unclipped += sum(parameter.grad is gradient and local(gradient)._version == version
+                                          for parameter, gradient, version in before)
 
     before_clipping, asked, counted = guarded(session, clips), guarded(session, asks), guarded(session, counts)
     used_in = guarded(session, session.gradients.used_in)
+    partial_in, compared = guarded(session, partial), guarded(session, compares)
 
     def observed(original: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(original)
@@ -54,10 +67,11 @@ def install(session: Training, updates: Updates) -> None:
                 parameters = list(parameters)  # it may be a generator, which gives them once
             given = [parameters] if isinstance(parameters, torch.Tensor) else parameters
             before_clipping(given)
-            used = used_in(given)
+            used, sums = used_in(given), partial_in(given)
             result = original(parameters, *args, **kwargs)
-            if asked(signature, args, kwargs):
+            if asked(signature, args, kwargs, result):
                 counted(given, used or 0, result)
+                compared(sums or [])
             return result
 
         return clip
