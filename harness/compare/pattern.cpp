@@ -167,10 +167,12 @@ void add_factor(const trace::RunTrace& left, const trace::RunTrace& right, const
                                                              {1 / (ranks * parts), "1 / (ranks x micro-batches)"},
                                                              {ranks * ranks, "the square of the number of ranks"},
                                                              {-1, "-1"}};
+  std::vector<std::string> fitting;
   for (const auto& [value, what] : known) {
-    if (value == 1 || std::fabs(scale->factor / value - 1) > kFits) continue;
-    return patterns.push_back({"factor", "right = " + rounded(scale->factor, 6) + " x left: " + what});
+    if (value != 1 && std::fabs(scale->factor / value - 1) <= kFits) fitting.emplace_back(what);
   }
+  if (!fitting.empty())
+    patterns.push_back({"factor", "right = " + rounded(scale->factor, 6) + " x left: " + join(fitting, ", or ")});
 }
 
 }  // namespace

@@ -177,7 +177,9 @@ bool lacks_samples(const Epoch& left, const Epoch& right) {
 std::vector<Suspect> same_samples_of_other_samplers(const Scene& scene, const Epoch& left, const Epoch& right) {
   const recipe::SamplerKind ours = scene.left.promises->train.sampler.kind;
   const recipe::SamplerKind theirs = scene.right.promises->train.sampler.kind;
-  if (ours == theirs || !left.whole || !right.whole || sorted_ids(left) != sorted_ids(right)) return {};
+  if (ours == theirs || text_of(ours).empty() || text_of(theirs).empty() || !left.whole || !right.whole ||
+      sorted_ids(left) != sorted_ids(right))
+    return {};
   return {
       {"data.batch_composition",
        {"epoch " + std::to_string(left.number) + ": both sides take the same " + std::to_string(left.taken()) +

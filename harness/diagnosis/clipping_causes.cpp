@@ -10,6 +10,7 @@
 #include "harness/laws/clip_norm.h"
 #include "harness/laws/held.h"
 #include "harness/laws/own_gradients.h"
+#include "harness/trace/batch_share.h"
 
 namespace lockstep::diagnosis {
 namespace {
@@ -234,7 +235,8 @@ std::vector<Suspect> suspects_in_thresholds(const Scene& scene) {
   const bool both_told = told_left && told_right, told_apart = both_told && *told_left != *told_right;
   const bool is_root = root > 1 && (same_norm(*left, *right * root) || same_norm(*right, *left * root));
   std::vector<Suspect> found;
-  if (is_root && !told_apart)
+  const bool are_whole = trace::mesh_of(*scene.left.run).empty() && trace::mesh_of(*scene.right.run).empty();
+  if (is_root && !told_apart && are_whole)  // the norm of a part of the gradients may be too small by it, too
     found.push_back(
         {"clip.norm_over_ranks", evidence_of("the ratio is the root of the number of ranks, " + rounded(root, 5))});
   if (told_apart)

@@ -14,7 +14,7 @@ std::vector<Suspect> suspects_among_ranks(const Side& side, const compare::Diver
   const Record* first = Held(*side.run, 0, at.step).find(at.channel, at.tensor);
   for (std::size_t rank = 1; rank < side.run->ranks.size() && first != nullptr; ++rank) {
     const Record* its = Held(*side.run, rank, at.step).find(at.channel, at.tensor);
-    if (its == nullptr || !same_numbers(*first, *its)) continue;
+    if (its == nullptr || its->shape.size() < 2 || !same_numbers(*first, *its)) continue;
     return {{"comm.noncontiguous",
              {at.place() + ", " + side.run->run + ": rank " + std::to_string(rank) +
               " has rank 0's norm and largest element, but other bits: the same numbers in another layout"}}};

@@ -75,7 +75,7 @@ std::vector<Suspect> state_not_applied(const Side& side, const Side& other) {
   const auto is_empty = [](const Record* record) { return record == nullptr || (record->norm && *record->norm == 0); };
   std::size_t lost = 0, all = 0;
   for (const Record* record : others.all(Channel::kOptimizer)) {
-    if (is_empty(record)) continue;
+    if (is_empty(record) || trace::count_of(record->shape) < 2) continue;  // a counter may count the making of a state
     ++all;
     lost += is_empty(its.find(Channel::kOptimizer, record->name)) ? 1 : 0;
   }

@@ -102,14 +102,14 @@ std::vector<Mistake> mistakes_of(const Cut& of, const Cut& other) {
   const double each = of.ranks * of.micro_batches;
   if (of.ranks > 1 && of.micro_batches > 1)
     all.push_back({"loss.world_scale", each, "ranks times micro-batches, " + ranks_of(of) + " x " + a});
-  all.push_back({"loss.denominator_global", 1 / of.ranks,
-                 "one over the number of ranks: each divides its part by the count of all, and the reduction divides "
-                 "again"});
   for (const auto& [name, size] : trace::mesh_of(*of.side.run))
     all.push_back({"grad.double_average", 1 / static_cast<double>(size),
                    "one over the ranks of the mesh's dimension " + name +
                        ", whose gradients are whole or averaged "
                        "already"});
+  all.push_back({"loss.denominator_global", 1 / of.ranks,
+                 "one over the number of ranks: each divides its part by the count of all, and the reduction divides "
+                 "again"});
   const double data = of.side.run->ranks[0].header.value("samples", 0.0);
   if (data <= 0 || of.samples <= 0) return all;
   for (const double samples : {of.samples, of.samples * of.micro_batches})

@@ -8,6 +8,7 @@
 #include "harness/base/text.h"
 #include "harness/laws/own_gradients.h"
 #include "harness/laws/reduced_sum.h"
+#include "harness/laws/seen_facts.h"
 #include "harness/trace/entry.h"
 
 namespace lockstep::diagnosis {
@@ -98,6 +99,35 @@ std::vector<Suspect> named(const Scene& scene, const Side& side, const RanksInSh
   return forward || ranks.others > 0 ? std::vector{mode, sums} : std::vector{sums, mode};
 }
 
+/// What FSDP2 is told on each side, where that differs; empty where a side has none, or both are told the same.
+std::vector<std::string> told_otherwise(const Scene& scene, const char* what) {
+  std::vector<std::string> told;
+  for (const Side* side : {&scene.left, &scene.right}) {
+    const Json ddp = laws::seen_of(*side->run, "ddp");
+    const Json fsdp = ddp.is_object() ? ddp.value("fsdp", Json::object()) : Json::object();
+    if (!fsdp.contains(what)) return {};
+    told.push_back(fsdp[what].get<std::string>());
+  }
+  return told[0] == told[1] ? std::vector<std::string>{} : told;
+}
+
+/// Two programs whose FSDP2 computes in other dtypes, or reduces the same gradients in others.
+std::vector<Suspect> suspects_in_policies(const Scene& scene) {
+  const auto said = [&](const std::vector<std::string>& told, const char* does) {
+    return std::vector<std::string>{"FSDP2 of " + scene.left.run->run + " " + does + " in " + told[0] + ", that of " +
+                                    scene.right.run->run + " in " + told[1]};
+  };
+  if (const auto told = told_otherwise(scene, "param_dtype"); !told.empty())
+    return {{"fp.precision_mode", said(told, "computes")}};
+  const auto told = told_otherwise(scene, "reduce_dtype");
+  if (told.empty() || scene.at.channel != Channel::kGradient) return {};
+  const OwnGradients left(*scene.left.run, scene.at.step), right(*scene.right.run, scene.at.step);
+  if (!left.complete() || !right.complete() || laws::apart(right.mean(), left.mean()) > kLeast) return {};
+  auto evidence = said(told, "reduces gradients");
+  evidence.push_back("the ranks' own gradients agree");
+  return {{"comm.lossy", evidence}};
+}
+
 }  // namespace
 
 bool is_short(double value) {
@@ -113,6 +143,7 @@ std::vector<Suspect> suspects_in_precision(const Scene& scene) {
     return {{"fp.lowprec_accumulate",
              {scene.at.place() + ": every element follows from the ranks' own gradients, " + scene.at.detour->text()}}};
   if (!scene.left || !scene.right || scene.within_one_run()) return {};
+  if (auto found = suspects_in_policies(scene); !found.empty()) return found;
   const OwnGradients left(*scene.left.run, scene.at.step), right(*scene.right.run, scene.at.step);
   if (!left.complete() || !right.complete()) return {};
   const double distance = laws::apart(right.mean(), left.mean());

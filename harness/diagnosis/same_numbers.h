@@ -4,7 +4,7 @@
 
 namespace lockstep::diagnosis {
 
-/// Whether two matrices hold the same numbers in other places: they have their largest element and their norm in
+/// Whether two tensors hold the same numbers in other places: they have their largest element and their norm in
 /// common, and neither their bits nor, but for the sign, their directions.
 bool same_numbers(const trace::Record& a, const trace::Record& b);
 

@@ -96,7 +96,8 @@ Json fsdp_of(const trace::RunTrace& run) {
 
 double weight_of(const trace::RunTrace& run, const scenario::Promises& promises) {
   const Json fsdp = fsdp_of(run);
-  if (fsdp.contains("divide_factor")) return 1 / fsdp["divide_factor"].get<double>();
+  if (fsdp.contains("divide_factor") && fsdp["divide_factor"].is_number())
+    return 1 / fsdp["divide_factor"].get<double>();
   return promises.train.ddp.average ? 1.0 / static_cast<double>(promises.world_size) : 1.0;
 }
 

@@ -185,12 +185,12 @@ def _ddp(session: Seen) -> dict[str, Any]:
 
 def _is_sharded(root: torch.nn.Module) -> bool:
     """Whether other ranks hold parts of its parameters."""
-    return _models.sharding_of(root) is not None or any(not _library.is_readable(p) for p in root.parameters())
+    return _models.sharding_of(root) is not None or any(not _library.is_readable(p) for p in _fsdp.parameters(root))
 
 
 def _model(root: torch.nn.Module) -> dict[str, Any]:
     drops = any(isinstance(part, torch.nn.modules.dropout._DropoutNd) and part.p > 0 for part in root.modules())
-    return {"class": _shards.class_of(root).__name__, "parameters": sum(p.numel() for p in root.parameters()),
+    return {"class": _shards.class_of(root).__name__, "parameters": sum(p.numel() for p in _fsdp.parameters(root)),
             "trainable": sum(p.numel() for p in root.parameters() if p.requires_grad),
             "buffers": [_models.plain(name) for name, _ in root.named_buffers()], "dropout": drops, **_norm(root)}
 
@@ -245,9 +245,8 @@ def unseen_in(session: Seen) -> list[str]:
         if hidden:
             told.append(f"{hidden} parameters of {name} have no memory of their own, or are no box of a tensor: their "
                         "weights, gradients and optimizer state are not recorded.")
-        if any(_shards.is_sharded(p) for p in root.parameters()):
-            told.append(f"{name} has DTensors: gradients before their reduction are not recorded, nor those that are "
-                        "terms of a sum (Partial).")
+        if any(_shards.is_sharded(p) for p in _fsdp.parameters(root)):
+            told.append(f"{name} has DTensors: gradients that are terms of a sum (Partial) are not recorded.")
         if any(_is_compiled(part) for part in root.modules()):
             compiled.setdefault(name)
         if issubclass(type(root), DataParallel):

@@ -29,10 +29,17 @@ def data_mesh_of(root: torch.nn.Module) -> Any | None:
     return max(meshes, key=lambda mesh: mesh.size(), default=None)
 
 
-def sharded_in(root: torch.nn.Module) -> dict[int, torch.Tensor]:
-    """Of parameters that are gathered now, those that optimizers hold, by the identity of what the module has."""
-    return {id(parameter._unsharded_param): parameter.sharded_param for group in groups_in(root)
-            for parameter in group.fsdp_params if _is_gathered(parameter)}
+def named_parameters(root: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Parameters as optimizers hold them: between forward and backward pass FSDP2 gives a module whole ones."""
+    kept = {id(getattr(parameter, name)): parameter.sharded_param for group in groups_in(root)
+            for parameter in group.fsdp_params for name in ("_unsharded_param", "_sharded_post_forward_param")
+            if getattr(parameter, name, None) is not None}
+    for name, parameter in root.named_parameters():
+        yield name, kept.get(id(parameter), parameter)
+
+
+def parameters(root: torch.nn.Module) -> list[torch.Tensor]:
+    return [parameter for _, parameter in named_parameters(root)]
 
 
 def unreduced_in(root: torch.nn.Module, updated: Iterable[torch.Tensor]) -> int:
@@ -48,17 +55,20 @@ def stale_in(root: torch.nn.Module) -> int:
                for group in groups_in(root) for parameter in group.fsdp_params)
 
 
-def policy_of(groups: Iterable[Any]) -> dict[str, Any]:
-    """What reductions are told, where all are told the same: their dtype, and what they divide the sum by."""
-    dtypes, factors = set(), set()
+def policy_of(groups: list[Any]) -> dict[str, Any]:
+    """What computing and reducing are told, where all are told the same: dtypes, and what divides a sum."""
+    told: dict[str, set[Any]] = {"param_dtype": set(), "reduce_dtype": set(), "divide_factor": set()}
     for group in groups:
-        factors.add(getattr(group, "gradient_divide_factor", None))
+        told["divide_factor"].add(getattr(group, "gradient_divide_factor", None))
         for parameter in group.fsdp_params:
             policy = parameter.mp_policy
-            dtypes.add(policy.reduce_dtype or policy.param_dtype or parameter.sharded_param.dtype)
-    told: dict[str, Any] = {"reduce_dtype": str(dtypes.pop())[len("torch."):]} if len(dtypes) == 1 else {}
-    factor = factors.pop() if len(factors) == 1 else None
-    return told if factor is None else {**told, "divide_factor": factor}
+            computes = policy.param_dtype or parameter.sharded_param.dtype
+            told["param_dtype"].add(str(computes)[len("torch."):])
+            told["reduce_dtype"].add(str(policy.reduce_dtype or computes)[len("torch."):])
+    if any(getattr(group, "_all_reduce_hook", None) is not None for group in groups):
+        told["hook"] = {True}
+    facts = {name: values.pop() if len(values) == 1 else "several" for name, values in told.items()}
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 class OwnGradients:

@@ -98,7 +98,7 @@ class Models:
             if id(module) not in inner and _holds_any(module, {id(parameter) for parameter in wanted}):
                 new.append(module)
         places = {id(parameter): place for place, parameter in enumerate(wanted)}
-        new.sort(key=lambda module: min(places.get(id(p), len(places)) for p in module.parameters()))
+        new.sort(key=lambda module: min(places.get(id(p), len(places)) for p in _fsdp.parameters(module)))
         for module in new:
             self.adopt(module)
         return new
@@ -114,9 +114,8 @@ class Models:
 
     def named_parameters(self) -> Iterator[tuple[str, torch.Tensor]]:
         for index, root in self.roots():
-            sharded = _fsdp.sharded_in(root)
-            for name, parameter in root.named_parameters():
-                yield self.prefix(index) + plain(name), sharded.get(id(parameter), parameter)
+            for name, parameter in _fsdp.named_parameters(root):
+                yield self.prefix(index) + plain(name), parameter
 
     def named_buffers(self) -> Iterator[tuple[str, torch.Tensor]]:
         for index, root in self.roots():
@@ -176,7 +175,7 @@ def _modules_of(reference: weakref.ref[torch.nn.Module]) -> Iterator[torch.nn.Mo
 
 
 def _holds_any(module: torch.nn.Module, wanted: set[int]) -> bool:
-    return any(id(parameter) in wanted for parameter in module.parameters())
+    return any(id(parameter) in wanted for parameter in _fsdp.parameters(module))
 
 
 def _positional(caller: torch.nn.Module) -> list[str]:

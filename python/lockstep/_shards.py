@@ -62,7 +62,7 @@ def data_parallel(root: torch.nn.Module, world_size: int) -> tuple[int, int] | N
     FSDP2 says it, for all ranks where a mesh of some parameter spans them. Where tensors are split without it, the
     ranks of one mesh compute one batch together.
     """
-    meshes = [parameter.device_mesh for parameter in root.parameters() if is_sharded(parameter)]
+    meshes = [parameter.device_mesh for parameter in _fsdp.parameters(root) if is_sharded(parameter)]
     if all(mesh.size() != world_size for mesh in meshes):
         return None  # ranks outside of it may compute batches of their own, as replicas of a program's own do
     mesh = _fsdp.data_mesh_of(root)
