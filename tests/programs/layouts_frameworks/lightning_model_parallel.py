@@ -7,7 +7,7 @@ import torch
 from lightning.pytorch.strategies import ModelParallelStrategy
 from torch import nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -21,39 +21,41 @@ class FeedForward(nn.Module):
         return x + self.w2(nn.functional.gelu(self.w1(self.norm(x))))
 
 
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem, self.head = nn.Linear(20, 32), nn.Linear(32, 4)
+        self.blocks = nn.Sequential(FeedForward(32, 64), FeedForward(32, 64))
+
+    def forward(self, x):
+        return self.head(self.blocks(self.stem(x)))
+
+
 class LitClassifier(L.LightningModule):
     def __init__(self, lr):
         super().__init__()
         self.save_hyperparameters()
-        self.stem, self.head = nn.Linear(20, 32), nn.Linear(32, 4)
-        self.blocks = nn.ModuleList(FeedForward(32, 64) for _ in range(2))
+        self.net = Net()
 
     def configure_model(self):
-        if self.device_mesh is None or isinstance(self, torch.distributed.fsdp.FSDPModule):
+        if self.device_mesh is None or isinstance(self.net, FSDPModule):
             return
         data, split = self.device_mesh["data_parallel"], self.device_mesh["tensor_parallel"]
-        for block in self.blocks:
-            if split.size() > 1:
-                parallelize_module(block, split, {"w1": ColwiseParallel(), "w2": RowwiseParallel()})
-            fully_shard(block, mesh=data)
-        for module in (self.stem, self.head):
+        if split.size() > 1:
+            plan = {"blocks.*.w1": ColwiseParallel(), "blocks.*.w2": RowwiseParallel()}
+            parallelize_module(self.net, split, plan)
+        for module in (*self.net.blocks, self.net):
             fully_shard(module, mesh=data)
-
-    def forward(self, x):
-        x = self.stem(x)
-        for block in self.blocks:
-            x = block(x)
-        return self.head(x)
 
     def training_step(self, batch, batch_idx):
         x, y = batch
-        loss = nn.functional.cross_entropy(self(x), y)
+        loss = nn.functional.cross_entropy(self.net(x), y)
         self.log("train_loss", loss)
         return loss
 
     def validation_step(self, batch, batch_idx):
         x, y = batch
-        self.log("val_loss", nn.functional.cross_entropy(self(x), y), sync_dist=True)
+        self.log("val_loss", nn.functional.cross_entropy(self.net(x), y), sync_dist=True)
 
     def configure_optimizers(self):
         optimizer = torch.optim.AdamW(self.parameters(), lr=self.hparams.lr, weight_decay=0.1)
@@ -72,6 +74,7 @@ def main():
     parser.add_argument("--max-epochs", type=int, default=2)
     parser.add_argument("--batch-size", type=int, default=4, help="of a rank")
     parser.add_argument("--accumulate", type=int, default=2)
+    parser.add_argument("--sanity", type=int, default=2, help="batches that are evaluated before the training")
     args = parser.parse_args()
     L.seed_everything(3)
     split = 2 if args.layout == "fsdp_tp" else 1
@@ -83,6 +86,7 @@ def main():
         strategy=strategy,
         max_epochs=args.max_epochs,
         accumulate_grad_batches=args.accumulate,
+        num_sanity_val_steps=args.sanity,
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
