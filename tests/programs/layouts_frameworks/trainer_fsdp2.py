@@ -1,7 +1,8 @@
 """A small Llama of random weights, trained by Hugging Face's Trainer, after transformers' run_clm.py.
 
 `--layout fsdp`: transformers shards the model as it loads it. `--layout plugin`: Trainer does, by accelerate's plugin,
-as `fsdp_config` asks for. Accelerate 1.15 ignores the plugin on CPU and trains by DDP, without a word; `OnCpu` tells it.
+as `fsdp_config` asks for. Accelerate 1.15 ignores the plugin on CPU and trains by DDP, without a word; `OnCpu` tells
+it to shard.
 """
 import argparse
 import hashlib
