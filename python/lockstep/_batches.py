@@ -85,6 +85,7 @@ class Batch:
     passes: int | None = None  #: the same, where the sampler has an epoch of its own
     source: Source = field(default_factory=Source)
     facts: dict[str, Any] = field(default_factory=dict)  #: of the loader
+    for_training: bool = field(default_factory=torch.is_grad_enabled)  #: evaluations fetch without gradients
     items: list[int] = field(default_factory=list)  #: without ids, a number for each item as it came
     looks: set[str] = field(default_factory=set)  #: of its tensors, by which copies of them are known
     storages: list[StorageWeakRef] = field(default_factory=list)
@@ -154,8 +155,15 @@ class Batches:
         return taken
 
     def facts(self) -> dict[str, Any]:
-        """The loader that the model is about to take a batch of: batches of an evaluation are taken already."""
-        return self._waiting[0].facts if self._waiting else {}
+        """The loader that the training is about to take a batch of."""
+        waiting = [batch for batch in self._waiting if batch.for_training] or list(self._waiting)
+        return waiting[0].facts if waiting else {}
+
+    def leave_out_evaluations(self) -> None:
+        """Of a model that is not called as a whole nobody has taken them."""
+        if any(batch.for_training for batch in self._waiting):
+            while not self._waiting[0].for_training:
+                self._waiting.popleft()
 
     def take_oldest(self) -> list[Batch]:
         if not self._waiting or (self._waiting[0].source.is_known and not self._asked):

@@ -102,6 +102,7 @@ class Passes:
     def _take_batch(self) -> None:
         """The model was not called as a whole: its input is the batch that a loader gave."""
         session = self._session
+        session.batches.leave_out_evaluations()
         batches = session.batches.take_oldest()
         inputs = [("batch." + name, tensor) for batch in batches for name, tensor in batch.named_tensors()]
         session.take(batches, inputs)
