@@ -37,6 +37,16 @@ bool samples_by_epoch(const RunTrace& run) {
   return sampler.is_object() && sampler.value("class", Json()) == "DistributedSampler";
 }
 
+/// Whether its inputs are a loader's batches: the training calls parts of its model, and never the whole.
+bool takes_batches(const RunTrace& run) {
+  const auto is_batch = [](const trace::Record& record) {
+    return record.channel == Channel::kInput && record.name.starts_with("batch.");
+  };
+  return std::any_of(run.ranks[0].steps.begin(), run.ranks[0].steps.end(), [&](const trace::Step& step) {
+    return std::any_of(step.records.begin(), step.records.end(), is_batch);
+  });
+}
+
 bool rounds(Divergence at, const RunTrace& left, const RunTrace& right) {
   compare::name_rounding(at, left, right);
   return at.class_ == scenario::Class::kRounding;
@@ -66,6 +76,8 @@ class SetAside {
     if (at.channel == Channel::kRng) return take_channel(at, "generators differ");
     if (at.channel == Channel::kCollective) return take_channel(at, "collectives differ");
     if (chooses_kernel(at.channel, at.tensor)) return take_name(at, "the option " + at.tensor + " differs");
+    if (at.lacks(Missing::kRecord) && at.channel == Channel::kInput && takes_batches(left_) != takes_batches(right_))
+      return take_channel(at, "one side alone calls its model as a whole, and inputs are named otherwise");
     if (at.lacks(Missing::kRecord) && is_own_record(at)) return lacks_.insert({at.channel, at.tensor, at.step}).second;
     if (at.lacks(Missing::kRecord) && at.channel == Channel::kLedger && is_in_effect(at))
       return lacks_.insert({at.channel, at.tensor, at.step}).second;
