@@ -60,11 +60,16 @@ bool ranks_do_alike(const trace::RunTrace& one, const trace::RunTrace& other, st
   return true;
 }
 
-/// "data.sampler_options (step 0, samples, rank 1)"
-std::string why_another(const Line& line) {
-  if (line.answer != Answer::kBroken) return line.because;
+std::string layout_of(const Line& line) { return line.id.substr(line.id.find('@') + 1); }
+
+/// "another training: data.sampler_options (step 0, samples ids, rank 1)"
+std::string what_is(const Line& line) {
+  if (is_equality(line.answer)) return words_of(line.answer);
+  if (line.answer == Answer::kCannotTell) return "undecided: " + line.because;
   const std::string cause = id_of_cause(line);
-  return cause.empty() ? line.at : cause + " (" + line.at + ")";
+  const std::string place = cause.empty() ? line.at : cause + " (" + line.at + ")";
+  return (line.section == Section::kRecipe ? "mistaken: " : "another training: ") +
+         (line.answer == Answer::kBroken ? place : line.because);
 }
 
 }  // namespace
@@ -137,24 +142,24 @@ std::optional<Excuse> Layouts::excuse_of(const trace::RunTrace& one, const trace
 
 std::string Layouts::headline(const Audit& audit) const {
   if (!audit.is_whole) return "these lines alone: " + std::string(name_of(audit.status()));
-  std::map<Answer, std::vector<std::string>> equal;
-  std::vector<std::string> others, wrong;
+  std::vector<std::string> order;
+  std::map<std::string, std::vector<std::string>> layouts;  // by what they are
+  std::set<std::string> others;
+  const auto add = [&](const Line& line) {
+    const std::string what = what_is(line);
+    if (!layouts.contains(what)) order.push_back(what);
+    layouts[what].push_back(layout_of(line));
+    if (is_finding(line)) others.insert(layout_of(line));
+  };
   for (const Line& line : audit.lines) {
-    const std::string layout = line.id.substr(line.id.find('@') + 1);
-    if (line.section == Section::kRecipe) {
-      if (line.answer == Answer::kBroken) wrong.push_back(layout + " has a mistake: " + why_another(line));
-    } else if (is_equality(line.answer)) {
-      equal[line.answer].push_back(layout);
-    } else {
-      const bool is_open = line.answer == Answer::kCannotTell;
-      others.push_back(layout + (is_open ? " is undecided: " : " is another training: ") + why_another(line));
-    }
+    if (line.section == Section::kLayouts) add(line);
+  }
+  for (const Line& line : audit.lines) {
+    if (line.section == Section::kRecipe && is_finding(line) && !others.contains(layout_of(line))) add(line);
   }
   std::vector<std::string> parts;
-  for (const auto& [answer, names] : equal)
-    parts.push_back(join(names, ", ") + (names.size() == 1 ? " is " : " are ") + words_of(answer));
-  parts.insert(parts.end(), others.begin(), others.end());
-  parts.insert(parts.end(), wrong.begin(), wrong.end());
+  for (const std::string& what : order)
+    parts.push_back(join(layouts[what], ", ") + (layouts[what].size() == 1 ? " is " : " are ") + what);
   return std::to_string(request_.layouts.size()) + " layouts, against " + request_.layouts.front().name + ": " +
          join(parts, "; ");
 }
