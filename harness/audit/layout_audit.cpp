@@ -126,13 +126,12 @@ void Layouts::weigh(Line& line, const Statement& statement, const Answers& answe
 
 std::optional<Excuse> Layouts::excuse_of(const trace::RunTrace& one, const trace::RunTrace& other,
                                          const compare::Divergence& found) const {
-  if (names_a_mistake(found)) return std::nullopt;
   const auto ours = batch_of(one), theirs = batch_of(other);
   if (ours && theirs && *ours != *theirs)
     return Excuse{.answer = Answer::kChanges,
                   .because = "an update takes " + rounded(*theirs, 6) + " samples, not " + rounded(*ours, 6),
                   .instead = "keep the batch over all ranks"};
-  if (ranks_do_alike(one, other, found.step)) return std::nullopt;
+  if (names_a_mistake(found) || ranks_do_alike(one, other, found.step)) return std::nullopt;
   if (const std::vector<Obstacle> obstacles = obstacles_seen(other, recipe_->variant()); !obstacles.empty())
     return Excuse{.because = reasons(obstacles), .instead = remedies(obstacles)};
   if (gives_other_tensors(one, other, found.step))
