@@ -14,6 +14,7 @@ struct Training {
   int ranks = 2;
   Json train = Json::object();
   bool ends_well = true;
+  bool is_sharded = false;  ///< so that no rank has gradients of its own
 };
 
 /// Runs of a program of which each layout is another training of the worker.
@@ -69,8 +70,16 @@ struct OfLayouts : Audited {
     }
     one.trace->run = run.name;
     const bool drops = training.train.value(Json::json_pointer("/model/dropout"), 0.0) > 0;
-    for (trace::Trace& rank : one.trace->ranks)
-      rank.header["seen"] = {{"model", {{"dropout", drops}}}, {"ddp", {{"wrap", true}}}};
+    for (trace::Trace& rank : one.trace->ranks) {
+      rank.header["seen"] = {{"model", {{"dropout", drops}}},
+                             {"ddp", {{"wrap", true}, {"sharded", training.is_sharded}}}};
+      if (training.is_sharded) leave_out_own_gradients(rank);
+    }
+  }
+
+  static void leave_out_own_gradients(trace::Trace& rank) {
+    for (trace::Step& step : rank.steps)
+      std::erase_if(step.records, [](const trace::Record& one) { return one.channel == Channel::kGradientLocal; });
   }
 };
 
@@ -85,6 +94,11 @@ TEST(Layouts, AreEqualInBitsOrUpToRounding) {
   EXPECT_EQ(all.result.headline,
             "4 layouts, against ddp: fsdp is equal in every bit; hsdp, tp are equal up to rounding");
   EXPECT_EQ(all.line("same@tp").reproduce, "lockstep audit layout x --only same@tp");
+}
+
+TEST(Layouts, ThatShardHaveNoGradientsOfOneRank) {
+  const OfLayouts all({{"ddp"}, {"fsdp", 2, kNone, true, true}});
+  EXPECT_TRUE(answers(all, "same@fsdp", kIdentical));
 }
 
 TEST(Layouts, NameAMistakeAndItsPlace) {
