@@ -133,7 +133,8 @@ bool Examination::is_open(std::size_t check, const plan::Plan& plan, const judge
     const bool names = std::find(one.laws.begin(), one.laws.end(), check) != one.laws.end();
     const bool is_foreseen = one.claim == Claim::kDiffers || one.claim == Claim::kRepeats || one.claim == Claim::kTold;
     if ((one.check != check && !names) || is_foreseen) continue;
-    if (line_of(i, plan, verdict, evidence).answer != Answer::kNoIdentity) return true;
+    const Answer answer = line_of(i, plan, verdict, evidence).answer;
+    if (answer != Answer::kNoIdentity && answer != Answer::kChanges) return true;
   }
   return false;
 }
