@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <regex>
 #include <set>
 #include <string>
 #include <utility>
@@ -25,13 +26,18 @@
 namespace lockstep::app {
 namespace {
 
+/// Option of a program that chooses its layout, as torchtitan's descendants call it.
+constexpr const char* kUsualOption = "--layout";
+
 struct AuditOptions {
   RunOptions run;       ///< its scenarios: scenario files, or files of audits
   std::string variant;  ///< that holds the recipe; empty: the first
   audit::Kind kind = audit::Kind::kScaling;
-  std::vector<std::int64_t> ranks;  ///< empty: as the audit chooses
-  std::int64_t steps = 0;           ///< updates of each run; 0: 6
-  std::vector<std::string> only;    ///< lines, by the beginnings of their ids; empty: all
+  std::vector<std::int64_t> ranks;   ///< empty: as the audit chooses
+  std::int64_t steps = 0;            ///< updates of each run; 0: 6
+  std::vector<std::string> layouts;  ///< "fsdp:4"
+  std::string layout_option = kUsualOption;
+  std::vector<std::string> only;  ///< lines, by the beginnings of their ids; empty: all
   std::filesystem::path markdown;
   std::filesystem::path chart;  ///< SVG
 };
@@ -72,6 +78,46 @@ void require_kind(const std::string& kind, audit::Kind asked, const fs::path& fi
                     .next = "lockstep audit " + kind + " " + shell_quoted(file.string())});
 }
 
+/// A key that says nothing in an audit of this kind is a mistake.
+void require_keys_of(audit::Kind kind, const Json& document, const fs::path& file) {
+  const bool is_of_layouts = kind == audit::Kind::kLayout;
+  const auto refuse = [&](const char* key) {
+    throw InputError({.what = "the audit has no use for '" + std::string(key) + "'",
+                      .where = file.string() + ": " + key,
+                      .expected = is_of_layouts ? "'ranks' and 'arguments' of each layout" : "an audit of layouts"});
+  };
+  if (is_of_layouts && document.contains("ranks")) refuse("ranks");
+  if (is_of_layouts && !document.at("options").empty()) refuse("options");
+  if (!is_of_layouts && document.contains("layouts")) refuse("layouts");
+}
+
+std::vector<audit::Layout> layouts_in(const Json& document) {
+  std::vector<audit::Layout> layouts;
+  for (const Json& one : document.value("layouts", Json::array()))
+    layouts.push_back({.name = one.at("name").get<std::string>(),
+                       .ranks = one.at("ranks").get<std::int64_t>(),
+                       .arguments = one.at("arguments"),
+                       .promises = one.at("promises")});
+  return layouts;
+}
+
+/// Those of the command line: "fsdp:4" is the value "fsdp" of the option that chooses the layout, on 4 ranks.
+std::vector<audit::Layout> layouts_asked(const AuditOptions& options) {
+  static const std::regex kForm(R"((.+):([1-9]\d{0,3}))");
+  std::vector<audit::Layout> layouts;
+  for (const std::string& text : options.layouts) {
+    std::smatch parts;
+    if (!std::regex_match(text, parts, kForm))
+      throw InputError({.what = "a layout has no number of ranks",
+                        .where = "--layouts",
+                        .expected = "LAYOUT:RANKS, as fsdp:4",
+                        .actual = "'" + text + "'"});
+    layouts.push_back(
+        {.name = text, .ranks = std::stoll(parts[2]), .arguments = {{options.layout_option, parts[1].str()}}});
+  }
+  return layouts;
+}
+
 /// What the command line says goes before what the file says.
 Task task_of(const fs::path& file, const AuditOptions& options, Problems& problems) {
   const Json document = audit_document(file);
@@ -83,6 +129,7 @@ Task task_of(const fs::path& file, const AuditOptions& options, Problems& proble
   fs::path recipe = file;
   if (is_audit) {
     require_kind(document.at("audit").get<std::string>(), options.kind, file);
+    require_keys_of(options.kind, document, file);
     recipe = seen_from(file, document.at("scenario").get<std::string>());
     overrides = document.at("set").get<std::vector<std::string>>();
     request.variant = document.value("variant", "");
@@ -90,6 +137,7 @@ Task task_of(const fs::path& file, const AuditOptions& options, Problems& proble
     request.steps = document.at("steps").get<std::int64_t>();
     request.only = document.at("only").get<std::vector<std::string>>();
     request.options = document.at("options").get<audit::ProgramOptions>();
+    request.layouts = layouts_in(document);
     if (document.contains("findings")) request.findings.emplace();
     const Json findings = document.value("findings", Json::object());
     for (const auto& [id, answer] : findings.items()) {
@@ -101,6 +149,7 @@ Task task_of(const fs::path& file, const AuditOptions& options, Problems& proble
   overrides.insert(overrides.end(), options.run.overrides.begin(), options.run.overrides.end());
   if (!options.variant.empty()) request.variant = options.variant;
   if (!options.ranks.empty()) request.ranks = options.ranks;
+  if (!options.layouts.empty()) request.layouts = layouts_asked(options);
   if (options.steps > 0) request.steps = options.steps;
   request.is_narrowed = !options.only.empty();
   if (request.is_narrowed) request.only = options.only;
@@ -110,6 +159,11 @@ Task task_of(const fs::path& file, const AuditOptions& options, Problems& proble
   for (const std::string& text : options.run.overrides) task.arguments += " --set " + shell_quoted(text);
   if (!options.variant.empty()) task.arguments += " --variant " + shell_quoted(options.variant);
   if (!options.ranks.empty()) task.arguments += " --ranks " + listed_with_commas(request.ranks);
+  if (!options.layouts.empty()) {
+    task.arguments += " --layouts " + shell_quoted(join(options.layouts, ","));
+    if (options.layout_option != kUsualOption)
+      task.arguments += " " + shell_quoted("--option=" + options.layout_option);
+  }
   if (options.steps > 0) task.arguments += " --steps " + std::to_string(request.steps);
   return task;
 }
@@ -228,19 +282,15 @@ int audit(const AuditOptions& options) {
   return exit_code(worst);
 }
 
-/// Options of both audits.
+/// Options of every audit. `id`: of a line, for an example.
 void add_audit_options(CLI::App& command, Action& action, const std::shared_ptr<AuditOptions>& options,
-                       audit::Kind kind, const std::string& ranks, const std::string& id) {
+                       audit::Kind kind, const std::string& id) {
   command.add_option("scenarios", options->run.scenarios, "Scenario files, files of audits, or folders of them")
       ->required();
   command
       .add_option("--variant", options->variant,
                   "The variant that holds the recipe. Default: 'recipe', else the first by name")
       ->check(not_empty);
-  command.add_option("--ranks", options->ranks, ranks)
-      ->type_name("N,N...")
-      ->delimiter(',')
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1024}));
   command
       .add_option("--steps,--stop-after", options->steps,
                   "Updates of each run, after which it ends, a program's, too. Default: 6")
@@ -260,25 +310,61 @@ void add_audit_options(CLI::App& command, Action& action, const std::shared_ptr<
   run_when_chosen(command, action, options, audit);
 }
 
-}  // namespace
+void add_ranks_option(CLI::App& command, AuditOptions& options, const std::string& text) {
+  command.add_option("--ranks", options.ranks, text)
+      ->type_name("N,N...")
+      ->delimiter(',')
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1024}));
+}
 
-void add_audit(CLI::App& app, Action& action) {
-  CLI::App* audit = app.add_subcommand("audit", "Audit a recipe: on other numbers of ranks, or after a checkpoint");
-  audit->require_subcommand(1);
-  CLI::App* scaling = audit->add_subcommand(
+void add_scaling(CLI::App& audit, Action& action) {
+  CLI::App* scaling = audit.add_subcommand(
       "scaling",
       "Batch, rate and the rest of a recipe along the number of ranks, with exact identities tested by runs");
   const auto options = std::make_shared<AuditOptions>();
-  add_audit_options(*scaling, action, options, audit::Kind::kScaling, "Numbers of ranks. Default: 1,2,4,8",
-                    "one-batch@4");
+  add_audit_options(*scaling, action, options, audit::Kind::kScaling, "one-batch@4");
+  add_ranks_option(*scaling, *options, "Numbers of ranks. Default: 1,2,4,8");
   scaling->add_option("--chart", options->chart, "Write a chart along the number of ranks")
       ->type_name("FILE.svg")
       ->check(not_empty);
-  CLI::App* checkpoint = audit->add_subcommand(
+}
+
+void add_checkpoint(CLI::App& audit, Action& action) {
+  CLI::App* checkpoint = audit.add_subcommand(
       "checkpoint", "What a recipe must restore, who may load it, and on how many ranks it may resume");
-  add_audit_options(*checkpoint, action, std::make_shared<AuditOptions>(), audit::Kind::kCheckpoint,
-                    "Numbers of ranks: the first saves, all resume. Default: the recipe's own, and half of it",
-                    "without-optimizer");
+  const auto options = std::make_shared<AuditOptions>();
+  add_audit_options(*checkpoint, action, options, audit::Kind::kCheckpoint, "without-optimizer");
+  add_ranks_option(*checkpoint, *options,
+                   "Numbers of ranks: the first saves, all resume. Default: the recipe's own, and half of it");
+}
+
+void add_layout(CLI::App& audit, Action& action) {
+  CLI::App* layout =
+      audit.add_subcommand("layout", "Which layouts of a program compute the same: DDP, FSDP2, HSDP, TP");
+  const auto options = std::make_shared<AuditOptions>();
+  add_audit_options(*layout, action, options, audit::Kind::kLayout, "same@fsdp:4");
+  layout
+      ->add_option("--layouts", options->layouts,
+                   "Layouts and their numbers of ranks: ddp:2,fsdp:4. The others are compared with the first")
+      ->type_name("LAYOUT:N,...")
+      ->delimiter(',')
+      ->check(not_empty);
+  layout
+      ->add_option("--option", options->layout_option,
+                   "The program's option that takes LAYOUT (--option=--parallel). Default: --layout")
+      ->type_name("NAME")
+      ->check(not_empty);
+}
+
+}  // namespace
+
+void add_audit(CLI::App& app, Action& action) {
+  CLI::App* audit =
+      app.add_subcommand("audit", "Audit a recipe: on other numbers of ranks, after a checkpoint, or in other layouts");
+  audit->require_subcommand(1);
+  add_scaling(*audit, action);
+  add_checkpoint(*audit, action);
+  add_layout(*audit, action);
 }
 
 }  // namespace lockstep::app

@@ -5,6 +5,10 @@
 
 namespace lockstep::audit {
 
+std::string words_of(Answer equality) {
+  return equality == Answer::kIdentical ? "equal in every bit" : "equal up to rounding";
+}
+
 Answer answer_named(const std::string& name, const std::string& where) {
   std::vector<std::string> names;
   for (const AnswerInfo& row : kAnswers) {
@@ -15,6 +19,11 @@ Answer answer_named(const std::string& name, const std::string& where) {
                     .where = where,
                     .expected = "one of: " + join(names, ", "),
                     .next = suggest(name, names)});
+}
+
+std::string id_of_cause(const Line& line) {
+  const std::string id = line.cause.substr(0, line.cause.find(':'));
+  return id.find('.') == std::string::npos || id.find(' ') != std::string::npos ? "" : id;
 }
 
 bool is_finding(const Line& line) {

@@ -23,7 +23,7 @@ enum class Answer {
   kOther,       ///< another computation, and no rule recommends it
   kNeeded,      ///< without this part a resumed training differs
   kSlip,        ///< a known mistake
-  kChanges,     ///< a quantity of the recipe depends on the number of ranks
+  kChanges,     ///< a quantity of the recipe depends on the number of ranks, or on the layout
   kBroken,      ///< an identity, a law or a closed form that must hold does not
   kCannotTell,  ///< not decided, or not possible with this recipe
   kMeasured,    ///< a number, for information
@@ -65,6 +65,11 @@ inline constexpr std::array<AnswerInfo, 15> kAnswers = {{
 constexpr const AnswerInfo& info(Answer answer) { return kAnswers[static_cast<std::size_t>(answer)]; }
 constexpr std::string_view name_of(Answer answer) { return info(answer).name; }
 
+constexpr bool is_equality(Answer answer) { return answer == Answer::kIdentical || answer == Answer::kRounding; }
+
+/// "equal in every bit"
+std::string words_of(Answer equality);
+
 /// An answer by its name. *Throws*: InputError.
 Answer answer_named(const std::string& name, const std::string& where);
 
@@ -73,6 +78,7 @@ enum class Section {
   kRecipe,      ///< does every run do what its recipe says?
   kQuantities,  ///< which quantities of the recipe depend on the number of ranks?
   kIdentities,  ///< exact statements, tested by runs
+  kLayouts,     ///< against the first layout
   kMatrix,      ///< batch x rate x sampler against the baseline
   kResumption,  ///< does a resumed training equal an uninterrupted one?
   kParts,       ///< what must a checkpoint restore?
@@ -89,10 +95,11 @@ struct SectionInfo {
   bool is_of_others = false;  ///< on other recipes than the one that is audited, whose slips are its own warnings
 };
 
-inline constexpr std::array<SectionInfo, 9> kSections = {{
+inline constexpr std::array<SectionInfo, 10> kSections = {{
     {Section::kRecipe, "recipe", "Does each run do what the recipe says?"},
     {Section::kQuantities, "quantities", "The recipe along the number of ranks"},
     {Section::kIdentities, "identities", "Exact identities, tested"},
+    {Section::kLayouts, "layouts", "Which layouts compute the same?"},
     {Section::kMatrix, "matrix", "Batch, rate and sampler against the baseline", true},
     {Section::kResumption, "resumption", "Does a resumed training equal an uninterrupted one?"},
     {Section::kParts, "parts", "What must be restored?", true},
@@ -120,6 +127,9 @@ struct Line {
 
   bool operator==(const Line&) const = default;
 };
+
+/// "data.not_sharded"; empty: no cause is known.
+std::string id_of_cause(const Line& line);
 
 /// Whether this answer says that the recipe is not one computation at any number of ranks.
 bool is_finding(const Line& line);

@@ -13,6 +13,13 @@
 
 namespace lockstep::audit {
 
+/// A layout of a program: what chooses it.
+struct Layout {
+  std::string name;  ///< "fsdp 4"
+  std::int64_t ranks = 1;
+  Json arguments = Json::object(), promises = Json::object();  ///< changes of those that the scenario has
+};
+
 /// Request for an audit of a recipe.
 struct Request {
   Kind kind = Kind::kScaling;
@@ -23,6 +30,7 @@ struct Request {
   std::vector<std::string> only;    ///< beginnings of ids; empty: all
   bool is_narrowed = false;         ///< `only` is not that of the findings' file
   ProgramOptions options;           ///< of a program
+  std::vector<Layout> layouts;      ///< of a program; the others are compared with the first
   std::optional<std::map<std::string, Answer>> findings;  ///< expected answers, by id: others are red
 };
 

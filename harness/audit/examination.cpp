@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "harness/audit/checkpoint_audit.h"
+#include "harness/audit/layout_audit.h"
 #include "harness/audit/scaling_audit.h"
 #include "harness/base/error.h"
 #include "harness/base/text.h"
@@ -58,8 +59,12 @@ std::string words_of(const Variant& variant) {
   return words;
 }
 
-/// With the audit's default numbers of ranks, if none are given.
+/// With the numbers of ranks of its layouts, or the audit's default ones, if none are given.
 Request completed(Request request, const Variant& recipe) {
+  if (request.kind == Kind::kLayout) {
+    request.ranks.clear();
+    for (const Layout& layout : request.layouts) request.ranks.push_back(layout.ranks);
+  }
   if (request.ranks.empty())
     request.ranks = request.kind == Kind::kScaling ? ranks_of_scaling() : ranks_of_checkpoint(recipe);
   return request;
@@ -128,7 +133,8 @@ bool Examination::is_open(std::size_t check, const plan::Plan& plan, const judge
     const bool names = std::find(one.laws.begin(), one.laws.end(), check) != one.laws.end();
     const bool is_foreseen = one.claim == Claim::kDiffers || one.claim == Claim::kRepeats || one.claim == Claim::kTold;
     if ((one.check != check && !names) || is_foreseen) continue;
-    if (line_of(i, plan, verdict, evidence).answer != Answer::kNoIdentity) return true;
+    const Answer answer = line_of(i, plan, verdict, evidence).answer;
+    if (answer != Answer::kNoIdentity && answer != Answer::kChanges) return true;
   }
   return false;
 }
@@ -159,6 +165,7 @@ Audit Examination::answer(const plan::Plan& plan, const judge::Verdict& verdict,
 
 std::unique_ptr<Examination> examination(const scenario::Scenario& scenario, const Request& request) {
   if (request.kind == Kind::kCheckpoint) return std::make_unique<Checkpoint>(scenario, request);
+  if (request.kind == Kind::kLayout) return std::make_unique<Layouts>(scenario, request);
   return std::make_unique<Scaling>(scenario, request);
 }
 

@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <set>
 #include <utility>
 
 #include "harness/audit/measured.h"
+#include "harness/audit/program_pair.h"
 #include "harness/base/text.h"
-#include "harness/diagnosis/causes.h"
-#include "harness/laws/contents.h"
 
 namespace lockstep::audit {
 namespace {
@@ -35,36 +33,6 @@ void add_measured(Audit& audit, const std::vector<Seen>& seen) {
   }
 }
 
-/// Whether the difference has a cause that is none of the recipe's properties. Ranks may augment in their own way.
-bool names_a_mistake(const compare::Divergence& found) {
-  if (found.suspects.empty() || found.channel == trace::Channel::kInput) return false;
-  return diagnosis::find_cause(found.suspects.front().cause)->class_ != scenario::Class::kExpected;
-}
-
-/// The content of each sample of a program where it is taken first, up to a step: by input and sample.
-std::map<std::pair<std::string, std::int64_t>, std::uint64_t> first_contents(const trace::RunTrace& run,
-                                                                             std::int64_t until) {
-  std::map<std::pair<std::string, std::int64_t>, std::uint64_t> contents;
-  for (const trace::Trace& rank : run.ranks) {
-    for (const trace::Step& step : rank.steps) {
-      if (step.step > until) break;
-      for (const auto& [input, samples] : laws::contents_of(step, laws::kMicroBatchOfProgram)) {
-        for (const laws::Content& content : samples) contents.try_emplace({input, content.id}, content.digest);
-      }
-    }
-  }
-  return contents;
-}
-
-/// Whether a sample has another content in the other run, as where ranks augment, with whatever generator.
-bool gives_other_tensors(const trace::RunTrace& one, const trace::RunTrace& many, std::int64_t until) {
-  const auto ours = first_contents(one, until), theirs = first_contents(many, until);
-  return std::any_of(theirs.begin(), theirs.end(), [&](const auto& sample) {
-    const auto found = ours.find(sample.first);
-    return found != ours.end() && found->second != sample.second;
-  });
-}
-
 std::vector<const Line*> lines_beginning(const Audit& audit, const std::string& id) {
   std::vector<const Line*> lines;
   for (const Line& line : audit.lines) {
@@ -77,12 +45,6 @@ const Line* find(const Audit& audit, const std::string& id) {
   const auto found =
       std::find_if(audit.lines.begin(), audit.lines.end(), [&](const Line& one) { return one.id == id; });
   return found == audit.lines.end() ? nullptr : &*found;
-}
-
-bool is_equality(Answer answer) { return answer == Answer::kIdentical || answer == Answer::kRounding; }
-
-std::string words_of(Answer equality) {
-  return equality == Answer::kIdentical ? "equal in every bit" : "equal up to rounding";
 }
 
 /// The numbers of ranks that lines are about, as their ids say: "ledger@4". All, where one says none.
@@ -99,10 +61,18 @@ std::vector<std::int64_t> ranks_of(const std::vector<const Line*>& lines, const 
   return {ranks.begin(), ranks.end()};
 }
 
-/// " (data.not_sharded)"; empty: no cause is known.
-std::string id_of_cause(const Line& line) {
-  const std::string id = line.cause.substr(0, line.cause.find(':'));
-  return id.find('.') == std::string::npos || id.find(' ') != std::string::npos ? "" : " (" + id + ")";
+std::optional<Excuse> excuse_of_ranks(const trace::RunTrace& one, const trace::RunTrace& many,
+                                      const compare::Divergence& found, const scenario::Variant& variant) {
+  if (names_a_mistake(found)) return std::nullopt;
+  if (const std::vector<Obstacle> obstacles = obstacles_seen(many, variant); !obstacles.empty())
+    return Excuse{.because = reasons(obstacles), .instead = remedies(obstacles)};
+  if (found.channel == trace::Channel::kSamples)
+    return Excuse{.because = "the ranks take other samples than one rank, or take them in another order",
+                  .instead = "deal one order out in turn, as PyTorch's DistributedSampler does"};
+  if (found.channel == trace::Channel::kInput || gives_other_tensors(one, many, found.step))
+    return Excuse{.because = "the same samples give the ranks other tensors than one rank",
+                  .instead = "seed augmentation by epoch and sample"};
+  return std::nullopt;
 }
 
 }  // namespace
@@ -142,34 +112,12 @@ void Scaling::add_before(Audit& audit, const Answers& answers) const { audit.lin
 
 void Scaling::add_after(Audit& audit, const Answers& answers) const { add_measured(audit, seen(answers)); }
 
-/// A program promises no identity: where its runs show why there is none, none is broken.
 void Scaling::weigh(Line& line, const Statement& statement, const Answers& answers) const {
-  const bool is_broken = line.answer == Answer::kBroken && statement.claim == Claim::kEqual;
-  if (recipe_->is_ours() || !is_broken) return;
-  const trace::RunTrace* const many = answers.run_of(statement.variants.back());
-  const trace::RunTrace* const one = answers.run_of(statement.variants.front());
-  if (many == nullptr || one == nullptr) {
-    line.answer = Answer::kCannotTell;  // with batches that its author did not choose
-    return;
-  }
-  const compare::Divergence* const found = answers.divergence_of(statement);
-  if (found == nullptr || names_a_mistake(*found)) return;
-  const std::vector<Obstacle> obstacles = obstacles_seen(*many, recipe_->variant());
-  const trace::Channel channel = found->channel;
-  const bool others = channel == trace::Channel::kSamples || channel == trace::Channel::kInput;
-  if (obstacles.empty() && !others && !gives_other_tensors(*one, *many, found->step)) return;
-  line.answer = Answer::kNoIdentity;
-  line.cause.clear();
-  if (!obstacles.empty()) {
-    line.because = reasons(obstacles);
-    line.instead = remedies(obstacles);
-  } else if (channel == trace::Channel::kSamples) {
-    line.because = "the ranks take other samples than one rank, or take them in another order";
-    line.instead = "deal one order out in turn, as PyTorch's DistributedSampler does";
-  } else {
-    line.because = "the same samples give the ranks other tensors than one rank";
-    line.instead = "seed augmentation by epoch and sample";
-  }
+  if (recipe_->is_ours()) return;
+  weigh_program(line, statement, answers,
+                [&](const trace::RunTrace& one, const trace::RunTrace& many, const compare::Divergence& found) {
+                  return excuse_of_ranks(one, many, found, recipe_->variant());
+                });
 }
 
 std::string Scaling::remedy(const Audit& audit) const {
@@ -202,7 +150,8 @@ std::string Scaling::headline(const Audit& audit) const {
   if (!audit.is_whole && broken.empty()) return all + ", these lines alone: " + std::string(name_of(audit.status()));
   if (!broken.empty()) {
     std::vector<std::string> ids;
-    for (const Line* line : broken) ids.push_back(line->id + id_of_cause(*line));
+    for (const Line* line : broken)
+      ids.push_back(line->id + (id_of_cause(*line).empty() ? "" : " (" + id_of_cause(*line) + ")"));
     return of_ranks(ranks_of(broken, audit.ranks)) + ": a mistake. Broken: " + some_of(ids, kMost);
   }
   if (!failed.empty()) return of_ranks(ranks_of(failed, audit.ranks)) + ": the training fails. " + failed[0]->failed;

@@ -83,6 +83,11 @@ CheckResult for_each_repeat(const CheckInput& input, const std::string& left, co
 /// arithmetic.
 std::vector<trace::Channel> rounding_channels(const scenario::CheckSpec& spec, std::vector<trace::Channel> all);
 
+/// Channels of a check up to rounding between two runs. Where one side alone has gradients of single ranks, since FSDP2
+/// has none, these are left out.
+std::vector<trace::Channel> rounding_channels(const scenario::CheckSpec& spec, std::vector<trace::Channel> all,
+                                              const trace::RunTrace& left, const trace::RunTrace& right);
+
 /// Whether a resumption check spans different world sizes: those of the straight run, the saving run and the resumed
 /// run. Such runs are equal only up to rounding.
 bool resumes_at_another_world_size(const scenario::Scenario& scenario, const scenario::CheckSpec& spec);

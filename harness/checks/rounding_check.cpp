@@ -8,6 +8,7 @@
 #include "harness/compare/beyond_rounding.h"
 #include "harness/compare/rounding.h"
 #include "harness/laws/reduced_sum.h"
+#include "harness/laws/seen_facts.h"
 
 namespace lockstep::checks {
 namespace {
@@ -93,6 +94,16 @@ std::vector<trace::Channel> rounding_channels(const scenario::CheckSpec& spec, s
   return all;
 }
 
+std::vector<trace::Channel> rounding_channels(const scenario::CheckSpec& spec, std::vector<trace::Channel> all,
+                                              const trace::RunTrace& left, const trace::RunTrace& right) {
+  all = rounding_channels(spec, std::move(all));
+  const auto lacks = [](const trace::RunTrace& run) {
+    return laws::ddp_has(run, "sharded") && !laws::records(run, trace::Channel::kGradientLocal);
+  };
+  if (spec.channels.empty() && lacks(left) != lacks(right)) std::erase(all, trace::Channel::kGradientLocal);
+  return all;
+}
+
 CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTrace& other,
                            const std::vector<trace::Channel>& channels, const CheckInput& input,
                            const compare::Scope& scope, Rerun rerun) {
@@ -152,7 +163,8 @@ CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTra
 CheckResult check_rounding(const CheckInput& input) {
   CheckResult total;
   const auto judge = [&input](const trace::RunTrace& reference, const trace::RunTrace& other) {
-    return judge_rounding(reference, other, rounding_channels(input.spec, channels_of(input, reference, other)), input);
+    const std::vector<trace::Channel> channels = channels_of(input, reference, other);
+    return judge_rounding(reference, other, rounding_channels(input.spec, channels, reference, other), input);
   };
   for (std::size_t i = 1; i < input.spec.variants.size(); ++i)
     combine(total, for_each_repeat(input, input.spec.variants[0], input.spec.variants[i], judge));

@@ -186,8 +186,8 @@ std::vector<trace::Channel> compared_channels(const Case& one, const RunTrace& l
   if (all) return checks::rounding_channels({}, checks::channels_of({}, {}, same_shape));
   const auto promises = [&](const RunTrace& run) { return &one.scenario.variant(variant_of(run.run)); };
   const scenario::CheckSpec& spec = one.check.spec;
-  return checks::rounding_channels(spec,
-                                   checks::channels_of(spec.channels, {promises(left), promises(right)}, same_shape));
+  return checks::rounding_channels(
+      spec, checks::channels_of(spec.channels, {promises(left), promises(right)}, same_shape), left, right);
 }
 
 Replay read_replay(const Case& one, const Runs& before, const Runs& again) {

@@ -203,7 +203,7 @@ Map map_of(const checks::CheckInput& input, const Pair& pair, const checks::Chec
   const bool rounds =
       spec.traits().wanted == Wanted::kUpToRounding || checks::resumes_at_another_world_size(input.scenario, spec);
   std::vector<Channel> channels = checks::channels_of(input, *left, *right);
-  if (rounds) channels = checks::rounding_channels(spec, std::move(channels));
+  if (rounds) channels = checks::rounding_channels(spec, std::move(channels), *left, *right);
   if (resumes && spec.channels.empty()) std::erase(channels, Channel::kCollective);
   compare::Scope scope = resumes ? checks::after_loading(input.scenario, spec, *right) : compare::Scope();
   MapOf map(*left, *right, scope.first_step);
