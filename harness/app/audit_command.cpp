@@ -348,6 +348,7 @@ void add_layout(CLI::App& audit, Action& action) {
                    "Layouts and their numbers of ranks: ddp:2,fsdp:4. The others are compared with the first")
       ->type_name("LAYOUT:N,...")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(not_empty);
   layout
       ->add_option("--option", options->layout_option,

@@ -5,7 +5,7 @@
 
 namespace lockstep::audit {
 
-std::string words_of(Answer equality) {
+std::string in_words(Answer equality) {
   return equality == Answer::kIdentical ? "equal in every bit" : "equal up to rounding";
 }
 

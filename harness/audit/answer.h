@@ -68,7 +68,7 @@ constexpr std::string_view name_of(Answer answer) { return info(answer).name; }
 constexpr bool is_equality(Answer answer) { return answer == Answer::kIdentical || answer == Answer::kRounding; }
 
 /// "equal in every bit"
-std::string words_of(Answer equality);
+std::string in_words(Answer equality);
 
 /// An answer by its name. *Throws*: InputError.
 Answer answer_named(const std::string& name, const std::string& where);

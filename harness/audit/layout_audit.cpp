@@ -64,7 +64,7 @@ std::string layout_of(const Line& line) { return line.id.substr(line.id.find('@'
 
 /// "another training: data.sampler_options (step 0, samples ids, rank 1)"
 std::string what_is(const Line& line) {
-  if (is_equality(line.answer)) return words_of(line.answer);
+  if (is_equality(line.answer)) return in_words(line.answer);
   if (line.answer == Answer::kCannotTell) return "undecided: " + line.because;
   const std::string cause = id_of_cause(line);
   const std::string place = cause.empty() ? line.at : cause + " (" + line.at + ")";

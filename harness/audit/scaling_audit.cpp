@@ -129,7 +129,7 @@ std::string Scaling::remedy(const Audit& audit) const {
   if (!is_equality(tested->answer)) return "";
   return ". Keep " + std::to_string(range_.batch / most) + " a rank" +
          (range_.instead.empty() ? "" : ", " + std::to_string(range_.batch) + " in all") + ": " +
-         words_of(tested->answer) + ", tested";
+         in_words(tested->answer) + ", tested";
 }
 
 std::string Scaling::headline(const Audit& audit) const {
@@ -168,7 +168,7 @@ std::string Scaling::headline(const Audit& audit) const {
     return std::any_of(pairs.begin(), pairs.end(), [&](const Line* line) { return line->answer == answer; });
   };
   if (!has(Answer::kIdentical) && !has(Answer::kRounding)) return all + ": the same training";
-  return all + ": the same training, " + words_of(has(Answer::kRounding) ? Answer::kRounding : Answer::kIdentical) +
+  return all + ": the same training, " + in_words(has(Answer::kRounding) ? Answer::kRounding : Answer::kIdentical) +
          ", tested";
 }
 
