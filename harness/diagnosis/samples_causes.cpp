@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "harness/laws/contents.h"
+#include "harness/trace/batch_share.h"
 #include "harness/trace/entry.h"
 
 namespace lockstep::diagnosis {
@@ -120,7 +121,10 @@ std::vector<Ids> ids_by_rank(const trace::RunTrace& run, std::int64_t step) {
 
 Ids global_batch_of(const trace::RunTrace& run, std::int64_t step) {
   Ids all;
-  for (const Ids& ids : ids_by_rank(run, step)) all.insert(all.end(), ids.begin(), ids.end());
+  const std::vector<Ids> by_rank = ids_by_rank(run, step);
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    if (trace::is_first_of_share(run, rank)) all.insert(all.end(), by_rank[rank].begin(), by_rank[rank].end());
+  }
   std::sort(all.begin(), all.end());
   return all;
 }

@@ -45,7 +45,7 @@ std::optional<laws::Promise> promise_for(const trace::RunTrace& run, const scena
 /// Ids by rank in one step; empty if a rank recorded none.
 std::vector<Ids> ids_by_rank(const trace::RunTrace& run, std::int64_t step);
 
-/// Ids of all ranks in one step, sorted.
+/// Ids of all ranks in one step, sorted; of ranks that compute one share together those of the first.
 Ids global_batch_of(const trace::RunTrace& run, std::int64_t step);
 
 /// Number of different ids.

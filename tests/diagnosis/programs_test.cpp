@@ -145,6 +145,49 @@ TEST(LossScaling, WhoDividesByTheMicroBatchesDecidesATie) {
   EXPECT_EQ(cause_of_twice_the_loss({"lightning 2.6"}), "loss.world_scale");
 }
 
+/// HSDP averages over replicas and shards: a loss that is divided by the replicas, too.
+TEST(LossScaling, ADivisionByADimensionOfTheMesh) {
+  Programs programs(4);
+  for (const char* run : {"a", "b"}) {
+    for (trace::Trace& rank : programs.run(run).ranks)
+      rank.steps.front().records.front().layout = "dp_replicate=2,dp_shard=2: R,S(0)";
+  }
+  for (const Channel channel : {Channel::kLoss, Channel::kGradientLocal, Channel::kGradient})
+    test::multiply(programs.run("b"), 0, channel, 0.5);
+  EXPECT_EQ(programs.cause(0, Channel::kLoss, "local", suspects_in_gradients), "grad.double_average");
+}
+
+// ---- what FSDP2 was told
+
+Json told(const char* computes, const char* reduces) {
+  return {{"ddp", {{"wrap", false}, {"fsdp", {{"param_dtype", computes}, {"reduce_dtype", reduces}}}}}};
+}
+
+TEST(Policies, GradientsThatAreReducedInSixteenBits) {
+  Programs programs;
+  programs.see("a", told("float32", "float32"));
+  programs.see("b", told("float32", "bfloat16"));
+  test::multiply(programs.run("b"), 0, Channel::kGradient, 1.001);
+  EXPECT_EQ(programs.cause(0, Channel::kGradient, "fc.bias", suspects_in_gradients), "comm.lossy");
+  test::multiply(programs.run("b"), 0, Channel::kGradientLocal, 1.3);
+  EXPECT_NE(programs.cause(0, Channel::kGradient, "fc.bias", suspects_in_gradients), "comm.lossy")
+      << "their own gradients differ";
+}
+
+TEST(Policies, ModelsThatComputeInSixteenBits) {
+  Programs programs;
+  programs.see("a", told("float32", "float32"));
+  programs.see("b", told("bfloat16", "float32"));
+  test::multiply(programs.run("b"), 0, Channel::kLoss, 1.001);
+  EXPECT_EQ(programs.cause(0, Channel::kLoss, "local", suspects_in_gradients), "fp.precision_mode");
+}
+
+TEST(Policies, ADivisorOfAnotherNumberOfRanks) {
+  Programs programs(4);
+  test::multiply(programs.run("b"), 0, Channel::kGradient, 2);  // a sum over four ranks, divided by two
+  EXPECT_EQ(programs.cause(0, Channel::kGradient, "fc.bias", suspects_in_gradients), "comm.wrong_group");
+}
+
 // ---- precision
 
 TEST(Precision, TheLossOfAProgramTellsThatTheForwardPassWasRounded) {
@@ -394,6 +437,21 @@ TEST(LoadedPrograms, AnOptimizerThatStartsCold) {
   EXPECT_EQ(cause(), "ckpt.opt_not_applied");
   programs.see("b", {{"loaded", {{{"file", "t.pt"}, {"sha256", "78"}}}}});
   EXPECT_EQ(cause(), "") << "of another checkpoint";
+}
+
+/// The rows of a weight come in another order: its norm and largest element are the same.
+TEST(LoadedPrograms, PartsInAnotherOrder) {
+  Programs programs;
+  for (const char* run : {"a", "b"}) programs.see(run, kLoaded);
+  programs.tell("a", kInitialStep, test::floats(Channel::kWeight, "fc.bias", {1, 2, 3, 4}));
+  programs.tell("b", kInitialStep, test::floats(Channel::kWeight, "fc.bias", {3, 4, 1, 2}));
+  const auto cause = [&] {
+    return programs.cause(kInitialStep, Channel::kWeight, "fc.bias", suspects_in_loaded_programs);
+  };
+  EXPECT_EQ(cause(), "ckpt.other_tensor");
+  EXPECT_EQ(programs.cause(kInitialStep, Channel::kWeight, "fc.bias", suspects_in_update), "") << "no initialisation";
+  programs.tell("b", kInitialStep, test::floats(Channel::kWeight, "fc.bias", {3, 4, 1, 5}));
+  EXPECT_EQ(cause(), "");
 }
 
 TEST(LoadedPrograms, AScheduleThatCountsFromZero) {

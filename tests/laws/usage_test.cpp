@@ -119,6 +119,38 @@ TEST(Usage, GradientsAreClearedAndClippedInOrder) {
                 4, "clip.before_unscale");
 }
 
+TEST(Usage, FsdpLeavesNothingUndone) {
+  expect_broken("usage", recorded(from(3, "seen.unreduced", 2)), 3, "grad.not_reduced");
+  expect_broken("usage", recorded(from(4, "seen.stale", 1)), 4, "model.stale_weights");
+  expect_broken("usage", recorded(from(1, "seen.unclipped", 1)), 1, "clip.no_effect");
+  EXPECT_EQ(of("usage", recorded(from(3, "seen.unreduced", 2))).broken->actual,
+            "2 gradients were not reduced over all ranks before their update");
+}
+
+/// Weights before the first update, each put together of two ranks' parts.
+trace::RunTrace with_parts(const std::vector<std::pair<std::vector<float>, bool>>& weights) {
+  trace::RunTrace run = recorded();
+  for (trace::Trace& rank : run.ranks) {
+    trace::Step first{.step = trace::kInitialStep, .records = {}};
+    for (const auto& [elements, is_repeated] : weights) {
+      Record weight = test::floats(Channel::kWeight, "fc" + std::to_string(first.records.size()), elements);
+      weight.is_joined = true;
+      weight.is_repeated = is_repeated;
+      first.records.push_back(weight);
+    }
+    rank.steps.insert(rank.steps.begin(), first);
+  }
+  return run;
+}
+
+TEST(Usage, RanksDrawShardsOfTheirOwn) {
+  const std::vector<float> drawn{1, 2, 1, 2}, other{1, 2, 3, 4}, ones{1, 1, 1, 1};
+  expect_broken("usage", with_parts({{drawn, true}, {ones, false}, {drawn, true}}), trace::kInitialStep,
+                "init.shards_alike");
+  EXPECT_TRUE(of("usage", with_parts({{drawn, true}, {other, false}, {drawn, true}})).holds()) << "it repeats itself";
+  EXPECT_TRUE(of("usage", with_parts({{drawn, true}, {ones, false}})).holds()) << "one weight is no sign";
+}
+
 TEST(Usage, AnUpdateIsTakenOnceAndWithItsGradients) {
   const ChangeRecords again = [](std::int64_t step, std::int64_t, std::vector<Record>& records) {
     if (step % 2 == 1) set(records, "micro_batches", 0), set(records, "seen.reused", 1);

@@ -1,6 +1,8 @@
 // read_run joins the shards of all ranks.
 #include "harness/trace/joining.h"
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include <gtest/gtest.h>
@@ -77,6 +79,36 @@ RunTrace joined(const std::vector<Record>& records) {
 }
 
 const Record& of_rank(const RunTrace& run, std::size_t rank) { return run.ranks[rank].steps[0].records.at(0); }
+
+/// A part of a weight whose two parts hold these elements.
+Record part_of(std::int64_t first, const std::vector<float>& elements) {
+  const test::Box box{.shard = {.whole = {4}, .offset = {first}, .mesh = "dp_shard=2", .placements = "S(0)"},
+                      .shape = {2}};
+  std::vector<float> whole(4);
+  std::copy(elements.begin(), elements.end(), whole.begin() + first);
+  const auto bytes = std::as_bytes(std::span(whole));
+  return record_of(box, {bytes.begin(), bytes.end()});
+}
+
+TEST(Joining, PartsThatRepeatEachOtherAreTold) {
+  EXPECT_TRUE(of_rank(joined({part_of(0, {1, 2}), part_of(2, {1, 2})}), 1).is_repeated);
+  EXPECT_FALSE(of_rank(joined({part_of(0, {1, 2}), part_of(2, {2, 1})}), 1).is_repeated);
+  EXPECT_FALSE(of_rank(joined({part_of(0, {1, 1}), part_of(2, {1, 1})}), 1).is_repeated) << "one number everywhere";
+}
+
+/// Tensor parallelism splits a gradient in two; each share of the batch has another one.
+TEST(Joining, EachShareOfTheBatchHasAGradientOfItsOwn) {
+  RunTrace run = run_of({part_of(0, {1, 2}), part_of(2, {3, 4}), part_of(0, {5, 6}), part_of(2, {7, 8})});
+  for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+    run.ranks[rank].header["data_parallel"] = {{"rank", rank / 2}, {"size", 2}};
+    run.ranks[rank].steps[0].records[0].channel = Channel::kGradientLocal;
+  }
+  join_shards(run);
+  EXPECT_EQ(of_rank(run, 0).sum, of_rank(run, 1).sum);
+  EXPECT_EQ(of_rank(run, 2).sum, of_rank(run, 3).sum);
+  EXPECT_NE(of_rank(run, 0).sum, of_rank(run, 2).sum);
+  EXPECT_NEAR(*of_rank(run, 0).norm, std::sqrt(30.0), 1e-9);
+}
 
 std::string refusal(const std::vector<Record>& records) {
   RunTrace run = run_of(records);
