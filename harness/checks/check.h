@@ -83,8 +83,8 @@ CheckResult for_each_repeat(const CheckInput& input, const std::string& left, co
 /// arithmetic.
 std::vector<trace::Channel> rounding_channels(const scenario::CheckSpec& spec, std::vector<trace::Channel> all);
 
-/// Channels of a check up to rounding between two runs. Where one side alone has gradients of single ranks, since tensor
-/// parallelism reduces none, these are left out.
+/// Channels of a check up to rounding between two runs. Where one side alone has gradients of single ranks, since
+/// tensor parallelism reduces none, these are left out.
 std::vector<trace::Channel> rounding_channels(const scenario::CheckSpec& spec, std::vector<trace::Channel> all,
                                               const trace::RunTrace& left, const trace::RunTrace& right);
 

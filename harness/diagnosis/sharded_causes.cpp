@@ -53,7 +53,7 @@ std::vector<Suspect> parts_of_a_sum(const Side& side, std::int64_t step) {
                   " split tensors, compute one share of the batch together and have one loss",
               "they update with other gradients of " + std::to_string(apart.size()) +
                   " tensors that each of them holds whole (" + some_of(apart, 3) +
-                  "): nobody added what the ranks contribute"}}};
+                  "): what the ranks contribute was not added"}}};
   }
   return {};
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
 
 #include "harness/base/text.h"
 #include "harness/laws/finite.h"
@@ -104,9 +106,9 @@ double weight_of(const trace::RunTrace& run, const scenario::Promises& promises)
 }  // namespace
 
 double sent_roundoff(const trace::RunTrace& run, const scenario::Promises& promises) {
-  const std::string asked = fsdp_of(run).value("reduce_dtype", "");
-  if (asked == "float16") return trace::unit_roundoff(DType::kFloat16);
-  if (asked == "bfloat16") return trace::unit_roundoff(DType::kBFloat16);
+  static const std::map<std::string, DType> kShort = {{"float16", DType::kFloat16}, {"bfloat16", DType::kBFloat16}};
+  if (const auto asked = kShort.find(fsdp_of(run).value("reduce_dtype", "")); asked != kShort.end())
+    return trace::unit_roundoff(asked->second);
   const recipe::Compression compression = promises.train.ddp.compression;
   if (compression == recipe::Compression::kFp16) return trace::unit_roundoff(DType::kFloat16);
   return trace::unit_roundoff(compression == recipe::Compression::kBf16 ? DType::kBFloat16 : DType::kFloat32);

@@ -1,4 +1,4 @@
-"""FSDP2 (`fully_shard`): a rank's own gradients, and what of its parameters an update must find done.
+"""FSDP2 (`fully_shard`): its parameters, what it was told, and what an update must find done.
 
 Never a collective. Where another version of torch keeps a fact elsewhere, it is not told.
 """
@@ -6,12 +6,9 @@ Never a collective. Where another version of torch keeps a fact elsewhere, it is
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-
-if TYPE_CHECKING:
-    from lockstep._recording import Recording
 
 
 def groups_in(root: torch.nn.Module) -> Iterator[Any]:
@@ -71,81 +68,6 @@ def policy_of(groups: list[Any]) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-class OwnGradients:
-    """Of the parameters' shards, by identity: what this rank alone adds to the gradient of an update.
-
-    Several reductions of one update add up. Whether there are several is known after the first update: until then,
-    and where there are, they wait for the update.
-    """
-
-    def __init__(self, session: Recording) -> None:
-        self._session = session
-        self._sums: dict[int, tuple[torch.Tensor, torch.Tensor, Any]] = {}  #: parameter, sum, and its layout in TP
-        self._waits = True
-        self._any = self._several = False
-
-    def reduced(self, parameters: list[Any], gradients: list[torch.Tensor]) -> None:
-        """They are about to be."""
-        if not self._session.wants("gradient.local"):
-            return
-        self._any = True
-        now = []
-        for parameter, gradient in zip(parameters, gradients):
-            shard, layout = parameter.sharded_param, getattr(parameter, "_tp_spec", None)
-            if layout is not None and parameter.mesh_info.mesh.size() < self._shares():
-                continue  # of an expert: it comes from the batches of several shares
-            known = self._sums.get(id(shard))
-            if known is not None and shard.grad is None:  # the script has cleared what was reduced before
-                self._tell([id(shard)])
-                known = None
-            if known is not None:
-                self._several = True
-                self._sums[id(shard)] = (shard, known[1].double() + gradient.detach().cpu().double(), layout)
-            elif self._waits:
-                self._sums[id(shard)] = (shard, gradient.detach().cpu().clone(), layout)
-            else:
-                self._several = self._several or shard.grad is not None
-                now.append((shard, gradient.detach(), layout))
-        self._record(now)
-
-    def _shares(self) -> int:
-        meshes = [data_mesh_of(root) for _, root in self._session.models.roots()]
-        return max((mesh.size() for mesh in meshes if mesh is not None), default=1)
-
-    def update_begins(self, parameters: Iterable[torch.Tensor]) -> None:
-        self._tell([id(parameter) for parameter in parameters])
-
-    def step_ends(self) -> None:
-        self._tell(list(self._sums))
-        if self._any:
-            self._waits = self._several
-        self._any = self._several = False
-
-    def _tell(self, identities: list[int]) -> None:
-        self._record([self._sums.pop(identity) for identity in identities if identity in self._sums])
-
-    def _record(self, own: list[tuple[torch.Tensor, torch.Tensor, Any]]) -> None:
-        if own:
-            self._session.recorder.tensors("gradient.local", self._named(own))
-
-    def _named(self, own: list[tuple[torch.Tensor, torch.Tensor, Any]]) -> Iterator[tuple[str, torch.Tensor]]:
-        for shard, gradient, layout in own:
-            name = self._session.models.name_of(shard)
-            if name is not None:
-                kept = gradient.to(shard.dtype) if gradient.dtype == torch.float64 else gradient
-                yield self._session.step.unique("gradient.local", name), _placed(kept, layout)
-
-
-def _placed(gradient: torch.Tensor, layout: Any) -> torch.Tensor:
-    """As a part of its tensor, where tensor parallelism splits it."""
-    if layout is None:
-        return gradient
-    from torch.distributed.tensor import DTensor
-
-    placed: torch.Tensor = DTensor(gradient, layout, requires_grad=False)
-    return placed
-
-
 def _is_gathered(parameter: Any) -> bool:
     return getattr(getattr(parameter, "sharded_state", None), "name", "") == "UNSHARDED"
 
@@ -163,12 +85,14 @@ def _is_partial(group: Any) -> bool:
 
 
 def _is_stale(parameter: Any) -> bool:
-    from lockstep._shards import local
-
     ranks, rank = parameter.mesh_info.shard_mesh_size, parameter.mesh_info.shard_mesh_rank
-    gathered = local(parameter._unsharded_param.detach())
+    gathered = _local(parameter._unsharded_param.detach())
     parts = torch.chunk(gathered, ranks, dim=parameter.fsdp_placement.dim)
-    held = local(parameter.sharded_param.detach())
+    held = _local(parameter.sharded_param.detach())
     if rank >= len(parts) or held.device != gathered.device or parts[rank].shape != held.shape:
         return False
     return not torch.equal(parts[rank], held.to(gathered.dtype))
+
+
+def _local(tensor: Any) -> Any:
+    return getattr(tensor, "_local_tensor", tensor)

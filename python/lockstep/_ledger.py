@@ -51,7 +51,8 @@ def _calls(session: Counting) -> Iterator[tuple[str, float | int]]:
         norm = step.norm()
         if step.clips == 1 and norm is not None:
             yield "total_norm", norm
-    for name in ("clipped_early", "unclipped", "left", "reused", "unreduced_passes", "unreduced", "stale", "idle_updates"):
+    for name in ("clipped_early", "unclipped", "left", "reused", "unreduced_passes", "unreduced", "stale",
+                 "idle_updates"):
         if getattr(step, name):
             yield name, getattr(step, name)
     if step.reduced_passes > 1:

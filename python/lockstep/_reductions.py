@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from lockstep._fsdp import OwnGradients
+from lockstep._own_gradients import OwnGradients
 from lockstep._recording import Recording
 
 

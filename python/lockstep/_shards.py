@@ -31,7 +31,7 @@ def is_sharded(tensor: torch.Tensor) -> bool:
 
 def is_partial(tensor: torch.Tensor) -> bool:
     """Whether it is a term of a sum over ranks."""
-    return is_sharded(tensor) and any(placement.is_partial() for placement in tensor.placements)  # type: ignore
+    return is_sharded(tensor) and any(placement.is_partial() for placement in tensor.placements)
 
 
 def part_of(tensor: torch.Tensor) -> tuple[torch.Tensor, Shard] | None:

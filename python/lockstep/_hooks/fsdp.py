@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from lockstep._fsdp import OwnGradients
 from lockstep._guard import Failing, guarded, replace
 from lockstep._imports import after_import
+from lockstep._own_gradients import OwnGradients
 
 
 def install(session: Failing, own: OwnGradients) -> None:
