@@ -19,8 +19,8 @@ using Made = std::map<std::string, trace::Sketch>;
 std::optional<double> loss_scale_of(const Held& held);
 
 /// Local gradients of all ranks in one step, before the reduction and divided by the ledger's loss scale. They give the
-/// whole batch's gradient even if the reduction is wrong. Ranks that compute one batch together have recorded those after it
-/// only: they are the same. *Lifetime*: of the run.
+/// whole batch's gradient even if the reduction is wrong. Ranks that compute one batch together have recorded those
+/// after it only: they are the same. *Lifetime*: of the run.
 class OwnGradients {
  public:
   OwnGradients(const trace::RunTrace& run, std::int64_t step);
