@@ -252,8 +252,10 @@ std::optional<Breach> never_steps(const trace::RunTrace& run) {
 /// Before the first update, each rank's part of every weight in parts holds the same numbers. Weights of one number are
 /// no sign; nor are some that repeat themselves.
 std::optional<Breach> drew_alike(const trace::RunTrace& run) {
+  if (run.ranks[0].steps.empty()) return std::nullopt;
+  const std::int64_t first = run.ranks[0].steps.front().step;  // after loading it may be another one than the initial
   std::vector<std::string> repeated;
-  for (const trace::Record* weight : Held(run, 0, trace::kInitialStep).all(Channel::kWeight)) {
+  for (const trace::Record* weight : Held(run, 0, first).all(Channel::kWeight)) {
     if (!weight->is_joined || !weight->norm || !weight->max_abs) continue;
     const double norm_of_one_number = *weight->max_abs * std::sqrt(count_of(*weight));
     if (weight->is_repeated)
@@ -262,10 +264,11 @@ std::optional<Breach> drew_alike(const trace::RunTrace& run) {
       return std::nullopt;
   }
   if (repeated.size() < 2) return std::nullopt;
-  return seen_breach({trace::kInitialStep, Channel::kWeight, repeated[0], 0}, "shards with numbers of their own",
+  const Json loaded = seen_of(run, "loaded");
+  return seen_breach({first, Channel::kWeight, repeated[0], 0}, "shards with numbers of their own",
                      "the ranks' shards of " + to_decimal(static_cast<double>(repeated.size())) + " weights (" +
                          some_of(repeated, 3) + ") hold the same numbers",
-                     "init.shards_alike");
+                     loaded.is_array() && !loaded.empty() ? "ckpt.shards_of_one_rank" : "init.shards_alike");
 }
 
 /// Our worker tells gradients that are left, and evaluation mode, only where they are.

@@ -158,9 +158,9 @@ class Difference:
     """What `lockstep diff` says of a mistaken run and another one."""
 
     def __init__(self, mistake, code, found):
-        self.found = code == DIVERGENCE and found["class"] != "rounding"
         self.cause = found["cause"] or "unknown"
         self.mark = mark(mistake, self.cause)
+        self.found = code == DIVERGENCE and (found["class"] != "rounding" or self.mark == "right")  # 16 bits round, too
         self.text = f"{self.cause} ({self.mark}), {found['class']}, {place_of(found)}"
         if not self.found:
             self.text = f"**not found**: exit code {code}, {found['class']}"
