@@ -141,18 +141,6 @@ std::vector<std::string> with(std::vector<std::string> evidence, const std::stri
   return evidence;
 }
 
-/// Whether most of the gradients that are not the mean are put together of parts that hold the same numbers.
-bool hold_alike_parts(const BrokenStep& of_step, std::int64_t rank) {
-  const laws::Held held(of_step.run, static_cast<std::size_t>(rank), of_step.step);
-  std::size_t alike = 0;
-  const std::vector<std::string>& names = of_step.broken.at(rank).broken;
-  for (const std::string& name : names) {
-    const trace::Record* gradient = held.find(Channel::kGradient, name);
-    alike += gradient != nullptr && gradient->is_repeated ? 1 : 0;
-  }
-  return 2 * alike > names.size();
-}
-
 /// Whether the rank issued an all-reduce in the step.
 bool reduced_something(const BrokenStep& of_step, std::int64_t rank) {
   const trace::Step* step = of_step.run.ranks[static_cast<std::size_t>(rank)].find(of_step.step);
@@ -280,8 +268,9 @@ std::vector<Suspect> suspects_in_reduction(const trace::RunTrace& run, const sce
                                 [](const auto& entry) { return keeps_own(entry.second, entry.first); });
   const std::int64_t rank = own != of_step.broken.end() ? own->first : of_step.broken.begin()->first;
   const std::vector<std::string> seen = observations(of_step, rank);
-  if (hold_alike_parts(of_step, rank))
+  if (laws::hold_alike_shards(*run.ranks[static_cast<std::size_t>(rank)].find(step), of_step.broken.at(rank).broken))
     return {{"grad.shards_reduced", with(seen, "the parts that the ranks hold of these gradients are alike")}};
+  if (laws::changed_by_hand(run, step)) return {};
   const std::int64_t passes =
       laws::seen_count(*run.ranks[static_cast<std::size_t>(rank)].find(step), "unreduced_passes");
   if (passes > 0)

@@ -171,6 +171,21 @@ Reduction ReductionLaw::judge(std::int64_t step, std::int64_t rank) const {
   return result;
 }
 
+bool changed_by_hand(const trace::RunTrace& run, std::int64_t step) {
+  return std::any_of(run.ranks.begin(), run.ranks.end(), [&](const trace::Trace& rank) {
+    const trace::Step* found = rank.find(step);
+    return found != nullptr && seen_count(*found, "changed") > 0;
+  });
+}
+
+bool hold_alike_shards(const trace::Step& step, const std::vector<std::string>& names) {
+  const auto alike = std::count_if(names.begin(), names.end(), [&](const std::string& name) {
+    const Record* gradient = step.find(Channel::kGradient, name);
+    return gradient != nullptr && gradient->is_repeated;
+  });
+  return 2 * static_cast<std::size_t>(alike) > names.size();
+}
+
 std::optional<std::int64_t> ReductionLaw::first_broken(std::int64_t step) const {
   for (std::int64_t rank = 0; rank < run_.world_size(); ++rank) {
     if (!judge(step, rank).broken.empty()) return rank;

@@ -47,6 +47,12 @@ class ReductionLaw {
   double weight_, unit_roundoff_;
 };
 
+/// Whether a program changed gradients of a step after FSDP2 had reduced them: they need not be the mean any more.
+bool changed_by_hand(const trace::RunTrace& run, std::int64_t step);
+
+/// Whether most of a rank's gradients of these names are put together of shards that hold the same numbers.
+bool hold_alike_shards(const trace::Step& step, const std::vector<std::string>& names);
+
 /// Unit roundoff of the dtype in which ranks send gradients, as the variant promises it, or as FSDP2 was told.
 double sent_roundoff(const trace::RunTrace& run, const scenario::Promises& promises);
 

@@ -61,6 +61,11 @@ Outcome judge_reduction(const trace::RunTrace& run, const scenario::Promises& pr
           outcome.hidden = {.step = step.step, .channel = Channel::kGradient, .tensor = name, .rank = rank};
       }
       if (reduction.broken.empty()) continue;
+      if (changed_by_hand(run, step.step) && !hold_alike_shards(*of_rank.find(step.step), reduction.broken)) {
+        outcome.because =
+            "the program changes gradients after FSDP2 has reduced them, first at step " + std::to_string(step.step);
+        return outcome;
+      }
       outcome.broken =
           Breach{.at = {.step = step.step, .channel = Channel::kGradient, .tensor = reduction.broken[0], .rank = rank},
                  .expected = std::string(promises.train.ddp.average ? "their mean" : "their sum"),

@@ -89,6 +89,8 @@ def _is_stale(parameter: Any) -> bool:
     gathered = _local(parameter._unsharded_param.detach())
     parts = torch.chunk(gathered, ranks, dim=parameter.fsdp_placement.dim)
     held = _local(parameter.sharded_param.detach())
+    if hasattr(held, "fsdp_pre_all_gather") or type(gathered) not in (torch.Tensor, torch.nn.Parameter):
+        return False  # it gathers something of its own
     if rank >= len(parts) or held.device != gathered.device or parts[rank].shape != held.shape:
         return False
     return not torch.equal(parts[rank], held.to(gathered.dtype))

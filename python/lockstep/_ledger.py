@@ -51,7 +51,7 @@ def _calls(session: Counting) -> Iterator[tuple[str, float | int]]:
         norm = step.norm()
         if step.clips == 1 and norm is not None:
             yield "total_norm", norm
-    for name in ("clipped_early", "unclipped", "left", "reused", "unreduced_passes", "unreduced", "stale",
+    for name in ("clipped_early", "unclipped", "left", "reused", "unreduced_passes", "unreduced", "changed", "stale",
                  "idle_updates"):
         if getattr(step, name):
             yield name, getattr(step, name)

@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
-from lockstep import _fsdp
+from lockstep import _fsdp, _library
 from lockstep._recording import Recording
+from lockstep._shards import local
 
 
 class OwnGradients:
@@ -21,6 +22,8 @@ class OwnGradients:
     def __init__(self, session: Recording) -> None:
         self._session = session
         self._sums: dict[int, tuple[torch.Tensor, torch.Tensor, Any]] = {}  #: parameter, sum, and its layout in TP
+        self._reduced: dict[int, torch.Tensor] = {}  #: those of the backward pass that runs
+        self._handed_out: dict[int, str] = {}  #: digests of the shards that FSDP2 made of them
         self._waits = True
         self._any = self._several = False
 
@@ -34,8 +37,9 @@ class OwnGradients:
             shard, layout = parameter.sharded_param, getattr(parameter, "_tp_spec", None)
             if layout is not None and parameter.mesh_info.mesh.size() < self._shares():
                 continue  # of an expert: it comes from the batches of several shares
+            self._reduced[id(shard)] = shard
             known = self._sums.get(id(shard))
-            if known is not None and shard.grad is None:  # the script has cleared what was reduced before
+            if known is not None and id(shard) in self._handed_out and shard.grad is None:  # the script has cleared it
                 self._tell([id(shard)])
                 known = None
             if known is not None:
@@ -48,6 +52,17 @@ class OwnGradients:
                 now.append((shard, gradient.detach(), layout))
         self._record(now)
 
+    def backward_ends(self) -> None:
+        for identity, shard in self._reduced.items():
+            if isinstance(shard.grad, torch.Tensor):
+                self._handed_out[identity] = _library.digest_of(local(shard.grad))
+        self._reduced.clear()
+
+    def is_changed(self, parameter: torch.Tensor) -> bool:
+        """Whether the script has changed what FSDP2 handed out. Asked once."""
+        before = self._handed_out.pop(id(parameter), None)
+        return before is not None and before != _library.digest_of(local(parameter.grad))  # type: ignore[arg-type]
+
     def _shares(self) -> int:
         meshes = [_fsdp.data_mesh_of(root) for _, root in self._session.models.roots()]
         return max((mesh.size() for mesh in meshes if mesh is not None), default=1)
@@ -57,6 +72,7 @@ class OwnGradients:
 
     def step_ends(self) -> None:
         self._tell(list(self._sums))
+        self._handed_out.clear()
         if self._any:
             self._waits = self._several
         self._any = self._several = False

@@ -82,6 +82,7 @@ class Reductions:
             self._own[id(parameter)] = (parameter, _copy_of(gradient).double())
 
     def backward_ends(self) -> None:
+        self.sharded.backward_ends()
         for wrapped in self._wrapped.values():
             wrapper = wrapped.wrapper()
             if not wrapped.passed or wrapper is None:

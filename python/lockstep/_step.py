@@ -43,6 +43,7 @@ class Step:
     reused: int = 0  #: gradients that an update before had used, and nobody changed
     left: int = 0  #: gradients that an update before had used, and nobody cleared
     unreduced: int = 0  #: parameters with a gradient that some ranks have not reduced before their update
+    changed: int = 0  #: gradients that the script changed after FSDP2 had reduced them
     stale: int = 0  #: parameters that forward passes had as they were before an update
     reduced_passes: int = 0  #: backward passes of an update that DDP reduced
     unreduced_passes: int = 0  #: those of the update that came after them
@@ -100,6 +101,7 @@ class Step:
         self.denominators.update(part.denominators)
         self.factors = part.factors or self.factors
         self.stale = max(self.stale, part.stale)
+        self.changed += part.changed
         self.clips += part.clips
         self.clipped += part.clipped
         self.unclipped += part.unclipped

@@ -131,6 +131,7 @@ class Updates:
             name = step.stage.get(id(parameter), "") + name + suffix
             if parameter.grad is not None and name not in step.told:
                 step.told.add(name)
+                step.changed += self._reductions.sharded.is_changed(parameter)
                 reduced = self._reductions.changed(parameter)
                 if reduced is not None:
                     yield step.unique("gradient", "reduced " + name), reduced

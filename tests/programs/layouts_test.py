@@ -1,6 +1,8 @@
 """One training in any layout: DDP, FSDP2, HSDP, tensor parallelism, and FSDP2 with it."""
 
 import re
+import shutil
+import subprocess
 import sys
 import unittest
 
@@ -10,6 +12,7 @@ import torch.distributed.checkpoint  # noqa: F401
 import torch.distributed.fsdp  # noqa: F401
 import torch.distributed.tensor.parallel  # noqa: F401
 
+from layouts_bugs import MISTAKES
 from programs import HERE, ProgramTest, Trace, launch, lockstep, recording, torch_is_before
 
 SCRIPT = HERE / "layouts/train.py"
@@ -52,6 +55,43 @@ class LayoutsTest(ProgramTest):
         options = ["--optimizer", "sgd", "--net", "conv"]
         fsdp = self.trained("fsdp", "fsdp", 4, *options, "--checkpointing")  # which wraps blocks, and renames nothing
         self.assert_rounding(self.trained("ddp", "ddp", 4, *options), fsdp)
+
+    def test_sound_forms_of_fsdp_break_no_law(self):
+        sync, mesh, step = ("self.model.set_requires_gradient_sync(last)", "mp_policy=policy)",
+                            "        norm = clip_grad_norm_")
+        by_hand = "        for p in self.model.parameters():\n            p.grad.div_(2)\n"
+        for name, old, new, options, world_size, reduction in (
+                ("each-pass", sync, "pass", ["fsdp", "--accumulate", "3", "--optimizer", "sgd"], 2, "holds"),
+                ("replicas-last", sync, "self.model.set_requires_all_reduce(last)", ["hsdp", "--accumulate", "2"], 4,
+                 "holds"),
+                ("columns", mesh, "mp_policy=policy, shard_placement_fn=lambda p: Shard(p.dim() - 1))",
+                 ["fsdp", "--policy", "bf16", "--clip", "0.3"], 4, "holds"),
+                ("by-hand", step, by_hand + step, ["fsdp_tp", "--clip", "0.3"], 4, "cannot tell, because the program")):
+            text = SCRIPT.read_text()
+            self.assertEqual(text.count(old), 1, name)
+            run = self.ranks(self.script(text.replace(old, new)), name, ["--layout", *options, "--steps", "3"], world_size)
+            said = lockstep("check", run)
+            self.assertEqual(said.returncode, 0, name + said.stdout + said.stderr)
+            self.assertRegex(said.stdout, rf"\n  reduction +{reduction}", name)
+
+    def test_mistakes_are_named_in_one_run(self):
+        for name, laws in (("sync_left_off", "usage"), ("weights_left_unsharded", "usage"),
+                           ("norm_without_replicated", "clipping"), ("replicas_not_reduced", "reduction|ranks"),
+                           ("shards_averaged", "reduction"), ("checkpoint_of_local_shards", "usage")):
+            mistake = next(each for each in MISTAKES if each.name == name)
+            script = self.folder / name / "train.py"
+            script.parent.mkdir()
+            shutil.copy(SCRIPT, script)
+            subprocess.run(["patch", "--quiet", script, mistake.patch], check=True)
+            words = [*mistake.arguments(), "--steps", "3"]
+            if mistake.saved_by:
+                saved = str(self.folder / "checkpoint")
+                self.ranks(script, f"{name}-saving", [*mistake.arguments_of_saving(saved), "--save-at", "2", "--steps", "3"],
+                           mistake.saved_by[1])
+                words = [*mistake.arguments(saved), "--steps", "4"]
+            said = lockstep("check", self.ranks(script, f"{name}-run", words, mistake.world_size))
+            self.assertRegex(said.stdout, rf"\n  ({laws}) +broken", name + said.stdout + said.stderr)
+            self.assertRegex(said.stdout, "|".join(map(re.escape, mistake.causes.split())), name)
 
     def test_a_checkpoint_goes_on_in_another_layout(self):
         checkpoint = str(self.folder / "saved")
