@@ -61,7 +61,7 @@ class OwnGradients:
     def is_changed(self, parameter: torch.Tensor) -> bool:
         """Whether the script has changed what FSDP2 handed out. Asked once."""
         before = self._handed_out.pop(id(parameter), None)
-        return before is not None and before != _library.digest_of(local(parameter.grad))  # type: ignore[arg-type]
+        return before is not None and before != _library.digest_of(local(parameter.grad))
 
     def _shares(self) -> int:
         meshes = [_fsdp.data_mesh_of(root) for _, root in self._session.models.roots()]

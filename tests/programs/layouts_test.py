@@ -69,7 +69,8 @@ class LayoutsTest(ProgramTest):
                 ("by-hand", step, by_hand + step, ["fsdp_tp", "--clip", "0.3"], 4, "cannot tell, because the program")):
             text = SCRIPT.read_text()
             self.assertEqual(text.count(old), 1, name)
-            run = self.ranks(self.script(text.replace(old, new)), name, ["--layout", *options, "--steps", "3"], world_size)
+            script = self.script(text.replace(old, new))
+            run = self.ranks(script, name, ["--layout", *options, "--steps", "3"], world_size)
             said = lockstep("check", run)
             self.assertEqual(said.returncode, 0, name + said.stdout + said.stderr)
             self.assertRegex(said.stdout, rf"\n  reduction +{reduction}", name)
@@ -86,8 +87,8 @@ class LayoutsTest(ProgramTest):
             words = [*mistake.arguments(), "--steps", "3"]
             if mistake.saved_by:
                 saved = str(self.folder / "checkpoint")
-                self.ranks(script, f"{name}-saving", [*mistake.arguments_of_saving(saved), "--save-at", "2", "--steps", "3"],
-                           mistake.saved_by[1])
+                saving = [*mistake.arguments_of_saving(saved), "--save-at", "2", "--steps", "3"]
+                self.ranks(script, f"{name}-saving", saving, mistake.saved_by[1])
                 words = [*mistake.arguments(saved), "--steps", "4"]
             said = lockstep("check", self.ranks(script, f"{name}-run", words, mistake.world_size))
             self.assertRegex(said.stdout, rf"\n  ({laws}) +broken", name + said.stdout + said.stderr)
