@@ -110,10 +110,14 @@ class Reductions:
         self._forget(parameter)
         return None if left is None or _is_same(left, parameter.grad) else left
 
-    def update_begins(self, parameters: Iterable[torch.Tensor]) -> None:
-        """These gradients are about to be used, or clipped: what is added to them later is another gradient."""
+    def update_begins(self, parameters: Iterable[torch.Tensor], has_closure: bool = False) -> None:
+        """These gradients are about to be used, or clipped: what is added to them later is another gradient.
+
+        `has_closure`: the update computes gradients first, which FSDP2 may add to those of the passes before.
+        """
         parameters = list(parameters)
-        self.sharded.update_begins(parameters)
+        if not has_closure:
+            self.sharded.update_begins(parameters)
         used = {id(parameter) for parameter in parameters}
         self._tell([identity for identity in self._own if identity in used])
 

@@ -34,9 +34,9 @@ class Updates:
         if not session.start():
             return None
         session.go_on()
-        self._reductions.update_begins(_optimizers.parameters_of(optimizer))
-        self._take_turn(optimizer)
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
+        self._reductions.update_begins(_optimizers.parameters_of(optimizer), has_closure=closure is not None)
+        self._take_turn(optimizer)
         if closure is None:
             self._before_update(optimizer)
             return None
