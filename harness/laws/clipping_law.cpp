@@ -136,13 +136,22 @@ std::vector<double> norms_told(const trace::RunTrace& run, std::int64_t step) {
   return norms;
 }
 
+/// Whether each rank clips gradients of the same norm: in a pipeline each has others.
+bool clip_the_same(const trace::RunTrace& run, std::int64_t step, double norm) {
+  for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+    const double its = total_norm(before_call(Held(run, rank, step)));
+    if (!std::isfinite(its) || !is_near(its, norm)) return false;
+  }
+  return true;
+}
+
 /// A program clips by another norm than that of the gradients it clips. Nothing where it may be meant: a norm of
 /// another kind.
 std::optional<Breach> by_another_norm(const trace::RunTrace& run, std::int64_t step, std::int64_t rank,
                                       const Gradients& before, double threshold) {
   const double norm = total_norm(before);
   const std::vector<double> told = norms_told(run, step);
-  if (before.empty() || told.empty() || !has_norm(norm)) return std::nullopt;
+  if (before.empty() || told.empty() || !has_norm(norm) || !clip_the_same(run, step, norm)) return std::nullopt;
   const double own = told[static_cast<std::size_t>(rank)], most = *std::max_element(told.begin(), told.end());
   if (is_near(own, norm) || std::max(own, norm) <= threshold) return std::nullopt;
   const std::string seen = "it clips by the norm " + rounded(own, 5) + "; that of the gradients is " + rounded(norm, 5);

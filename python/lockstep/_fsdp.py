@@ -5,6 +5,7 @@ Never a collective. Where another version of torch keeps a fact elsewhere, it is
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -13,6 +14,8 @@ import torch
 
 def groups_in(root: torch.nn.Module) -> Iterator[Any]:
     """Parameters that FSDP2 gathers and reduces together (FSDPParamGroup)."""
+    if "torch.distributed.fsdp" not in sys.modules:
+        return
     for part in root.modules():
         state = getattr(part, "_get_fsdp_state", None)
         group = getattr(state(), "_fsdp_param_group", None) if callable(state) else None

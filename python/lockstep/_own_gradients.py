@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from lockstep import _fsdp, _library
 from lockstep._recording import Recording
@@ -35,8 +36,8 @@ class OwnGradients:
         now = []
         for parameter, gradient in zip(parameters, gradients):
             shard, layout = parameter.sharded_param, getattr(parameter, "_tp_spec", None)
-            if layout is not None and parameter.mesh_info.mesh.size() < self._shares():
-                continue  # of an expert: it comes from the batches of several shares
+            if layout is not None and not self._has_a_share(parameter):
+                continue
             self._reduced[id(shard)] = shard
             known = self._sums.get(id(shard))
             if known is not None and id(shard) in self._handed_out and shard.grad is None:  # the script has cleared it
@@ -63,9 +64,15 @@ class OwnGradients:
         before = self._handed_out.pop(id(parameter), None)
         return before is not None and before != _library.digest_of(local(parameter.grad))
 
-    def _shares(self) -> int:
+    def _has_a_share(self, parameter: Any) -> bool:
+        """Whether its parts in tensor parallelism are those of one share of the batch, and the header says which.
+
+        An expert's come from several shares. In a pipeline no mesh spans all ranks.
+        """
         meshes = [_fsdp.data_mesh_of(root) for _, root in self._session.models.roots()]
-        return max((mesh.size() for mesh in meshes if mesh is not None), default=1)
+        shares = max((mesh.size() for mesh in meshes if mesh is not None), default=1)
+        whole: bool = parameter._spmd_mesh.size() == dist.get_world_size()
+        return whole and bool(parameter.mesh_info.mesh.size() == shares)
 
     def update_begins(self, parameters: Iterable[torch.Tensor]) -> None:
         self._tell([id(parameter) for parameter in parameters])
