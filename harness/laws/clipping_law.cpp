@@ -9,6 +9,7 @@
 #include "harness/laws/held.h"
 #include "harness/laws/law.h"
 #include "harness/laws/replicas.h"
+#include "harness/laws/scales.h"
 #include "harness/laws/seen_facts.h"
 #include "harness/recipe/rounded.h"
 
