@@ -57,7 +57,7 @@ def _data_parallel(session: Seen) -> dict[str, int] | None:
     if not dist.is_available() or not dist.is_initialized():
         return None
     for _, root in session.models.roots():
-        split = _shards.data_parallel(root, dist.get_world_size())
+        split = _fsdp.data_parallel(root, dist.get_world_size())
         if split is not None:
             return {"rank": split[0], "size": split[1]}
     return None

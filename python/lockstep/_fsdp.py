@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from lockstep._shards import is_sharded, local
+
 
 def groups_in(root: torch.nn.Module) -> Iterator[Any]:
     """Parameters that FSDP2 gathers and reduces together (FSDPParamGroup)."""
@@ -27,6 +29,21 @@ def data_mesh_of(root: torch.nn.Module) -> Any | None:
     """The mesh of the ranks that split the batch: the largest, for experts may be spread over a part of it."""
     meshes = [group.mesh_info.mesh for group in groups_in(root)]
     return max(meshes, key=lambda mesh: mesh.size(), default=None)
+
+
+def data_parallel(root: torch.nn.Module, world_size: int) -> tuple[int, int] | None:
+    """Which of the ranks that split the batch this one is, and how many there are; nothing where that is not known.
+
+    FSDP2 says it, for all ranks where a mesh of some parameter spans them. Where tensors are split without it, the
+    ranks of one mesh compute one batch together.
+    """
+    meshes = [parameter.device_mesh for parameter in parameters(root) if is_sharded(parameter)]
+    if all(mesh.size() != world_size for mesh in meshes):
+        return None  # ranks outside of it may compute batches of their own, as replicas of a program's own do
+    mesh = data_mesh_of(root)
+    if mesh is not None:
+        return _number_in(mesh), mesh.size()
+    return (0, 1) if all(mesh.size() == world_size for mesh in meshes) else None
 
 
 def named_parameters(root: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
@@ -89,9 +106,9 @@ def _is_partial(group: Any) -> bool:
 
 def _is_stale(parameter: Any) -> bool:
     ranks, rank = parameter.mesh_info.shard_mesh_size, parameter.mesh_info.shard_mesh_rank
-    gathered = _local(parameter._unsharded_param.detach())
+    gathered = local(parameter._unsharded_param.detach())
     parts = torch.chunk(gathered, ranks, dim=parameter.fsdp_placement.dim)
-    held = _local(parameter.sharded_param.detach())
+    held = local(parameter.sharded_param.detach())
     if hasattr(held, "fsdp_pre_all_gather") or type(gathered) not in (torch.Tensor, torch.nn.Parameter):
         return False  # it gathers something of its own
     if rank >= len(parts) or held.device != gathered.device or parts[rank].shape != held.shape:
@@ -99,5 +116,8 @@ def _is_stale(parameter: Any) -> bool:
     return not torch.equal(parts[rank], held.to(gathered.dtype))
 
 
-def _local(tensor: Any) -> Any:
-    return getattr(tensor, "_local_tensor", tensor)
+def _number_in(mesh: Any) -> int:
+    number = 0
+    for extent, index in zip(mesh.shape, mesh.get_coordinate()):
+        number = number * extent + index
+    return number

@@ -25,6 +25,7 @@ class OwnGradients:
         self._sums: dict[int, tuple[torch.Tensor, torch.Tensor, Any]] = {}  #: parameter, sum, and its layout in TP
         self._reduced: dict[int, torch.Tensor] = {}  #: those of the backward pass that runs
         self._handed_out: dict[int, str] = {}  #: digests of the shards that FSDP2 made of them
+        self._shares = 0  #: of the batch; 0: not asked yet, for it takes a walk through all modules
         self._waits = True
         self._any = self._several = False
 
@@ -69,10 +70,11 @@ class OwnGradients:
 
         An expert's come from several shares. In a pipeline no mesh spans all ranks.
         """
-        meshes = [_fsdp.data_mesh_of(root) for _, root in self._session.models.roots()]
-        shares = max((mesh.size() for mesh in meshes if mesh is not None), default=1)
+        if self._shares == 0:
+            meshes = [_fsdp.data_mesh_of(root) for _, root in self._session.models.roots()]
+            self._shares = max((mesh.size() for mesh in meshes if mesh is not None), default=1)
         whole: bool = parameter._spmd_mesh.size() == dist.get_world_size()
-        return whole and bool(parameter.mesh_info.mesh.size() == shares)
+        return whole and bool(parameter.mesh_info.mesh.size() == self._shares)
 
     def update_begins(self, parameters: Iterable[torch.Tensor]) -> None:
         self._tell([id(parameter) for parameter in parameters])

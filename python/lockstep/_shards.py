@@ -9,8 +9,6 @@ from typing import Any
 
 import torch
 
-from lockstep import _fsdp
-
 
 @dataclass(frozen=True)
 class Shard:
@@ -54,28 +52,6 @@ def class_of(module: torch.nn.Module) -> type:
     kind = type(module)
     is_of_fsdp = any(base.__name__ == "FSDPModule" for base in kind.__bases__)
     return next((base for base in kind.__bases__ if base.__name__ != "FSDPModule"), kind) if is_of_fsdp else kind
-
-
-def data_parallel(root: torch.nn.Module, world_size: int) -> tuple[int, int] | None:
-    """Which of the ranks that split the batch this one is, and how many there are; nothing where that is not known.
-
-    FSDP2 says it, for all ranks where a mesh of some parameter spans them. Where tensors are split without it, the
-    ranks of one mesh compute one batch together.
-    """
-    meshes = [parameter.device_mesh for parameter in _fsdp.parameters(root) if is_sharded(parameter)]
-    if all(mesh.size() != world_size for mesh in meshes):
-        return None  # ranks outside of it may compute batches of their own, as replicas of a program's own do
-    mesh = _fsdp.data_mesh_of(root)
-    if mesh is not None:
-        return _number_in(mesh), mesh.size()
-    return (0, 1) if all(mesh.size() == world_size for mesh in meshes) else None
-
-
-def _number_in(mesh: Any) -> int:
-    number = 0
-    for extent, index in zip(mesh.shape, mesh.get_coordinate()):
-        number = number * extent + index
-    return number
 
 
 @functools.lru_cache(maxsize=65536)

@@ -50,6 +50,8 @@ def install(session: Training, updates: Updates) -> None:
         return [(p, p.grad, local(p.grad)._version) for p in parameters if p.grad is not None and is_partial(p.grad)]
 
     def compares(before: list[tuple[torch.Tensor, torch.Tensor, int]]) -> None:
+        if not before:
+            return  # the norm may lie on another device, which would be waited for
         norm, threshold = session.step.norm(), session.step.thresholds.get("clip_norm", math.inf)
         if norm is not None and norm > threshold:
             session.step.unclipped += sum(parameter.grad is gradient and local(gradient)._version == version
