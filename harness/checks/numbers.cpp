@@ -118,7 +118,7 @@ class SetAside {
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
-  /// Whether one side reduces by DDP, and the other in a way of its own. FSDP2 has no gradients of one rank alone.
+  /// Whether one side reduces by DDP, and the other in a way of its own. Tensor parallelism reduces none.
   bool is_reduced_otherwise() const {
     return channels_.contains(Channel::kGradientLocal) && !laws::ddp_has(left_, "sharded") &&
            !laws::ddp_has(right_, "sharded");

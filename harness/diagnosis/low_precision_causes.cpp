@@ -103,8 +103,7 @@ std::vector<Suspect> named(const Scene& scene, const Side& side, const RanksInSh
 std::vector<std::string> told_otherwise(const Scene& scene, const char* what) {
   std::vector<std::string> told;
   for (const Side* side : {&scene.left, &scene.right}) {
-    const Json ddp = laws::seen_of(*side->run, "ddp");
-    const Json fsdp = ddp.is_object() ? ddp.value("fsdp", Json::object()) : Json::object();
+    const Json fsdp = laws::fsdp_of(*side->run);
     if (!fsdp.contains(what)) return {};
     told.push_back(fsdp[what].get<std::string>());
   }

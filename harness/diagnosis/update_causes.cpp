@@ -98,7 +98,7 @@ std::vector<Suspect> suspects_in_beginning(const Scene& scene) {
   if (scene.at.lacks(compare::Missing::kRecord)) return {};  // it goes by another name, or was not recorded
   for (const Side* side : {&scene.left, &scene.right}) {
     if (!side->begins_at(scene.at.step) || side->promises->train.checkpoint.load) return {};
-    if (const Json loaded = laws::seen_of(*side->run, "loaded"); loaded.is_array() && !loaded.empty()) return {};
+    if (laws::has_loaded(*side->run)) return {};
   }
   if (auto found = suspects_in_ranks(scene); !found.empty()) return found;
   if (compare::draw_otherwise(*scene.left.run, *scene.right.run)) return {};

@@ -150,11 +150,13 @@ bool clip_the_same(const trace::RunTrace& run, std::int64_t step, double norm) {
 /// another kind.
 std::optional<Breach> by_another_norm(const trace::RunTrace& run, std::int64_t step, std::int64_t rank,
                                       const Gradients& before, double threshold) {
-  const double norm = total_norm(before);
+  const double norm = total_norm(before),
+               own = number_at(Held(run, static_cast<std::size_t>(rank), step), Channel::kLedger, "seen.total_norm");
+  if (before.empty() || !std::isfinite(own) || !has_norm(norm) || is_near(own, norm)) return std::nullopt;
+  if (std::max(own, norm) <= threshold || !clip_the_same(run, step, norm)) return std::nullopt;
   const std::vector<double> told = norms_told(run, step);
-  if (before.empty() || told.empty() || !has_norm(norm) || !clip_the_same(run, step, norm)) return std::nullopt;
-  const double own = told[static_cast<std::size_t>(rank)], most = *std::max_element(told.begin(), told.end());
-  if (is_near(own, norm) || std::max(own, norm) <= threshold) return std::nullopt;
+  if (told.empty()) return std::nullopt;
+  const double most = *std::max_element(told.begin(), told.end());
   const std::string seen = "it clips by the norm " + rounded(own, 5) + "; that of the gradients is " + rounded(norm, 5);
   const RecordPlace at{step, Channel::kGradient, before.begin()->first, rank};
   const std::string expected = "clipping by the norm of all gradients";

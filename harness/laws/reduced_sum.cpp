@@ -90,12 +90,6 @@ class Locals {
   std::vector<std::optional<Held>> held_;  ///< of those with several passes
 };
 
-/// What FSDP2 of a program is told of its reductions; empty where it has none.
-Json fsdp_of(const trace::RunTrace& run) {
-  const Json ddp = seen_of(run, "ddp");
-  return ddp.is_object() ? ddp.value("fsdp", Json::object()) : Json::object();
-}
-
 double weight_of(const trace::RunTrace& run, const scenario::Promises& promises) {
   const Json fsdp = fsdp_of(run);
   if (fsdp.contains("divide_factor") && fsdp["divide_factor"].is_number())

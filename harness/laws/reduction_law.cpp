@@ -18,7 +18,7 @@ std::string undecidable(const trace::RunTrace& run) {
   if (hook.is_string())
     return "DDP of " + run.run + " reduces by the communication hook " + hook.get<std::string>() +
            ": its rule is not known";
-  const Json fsdp = ddp.is_object() ? ddp.value("fsdp", Json::object()) : Json::object();
+  const Json fsdp = fsdp_of(run);
   if (fsdp.value("divide_factor", Json()).is_string())
     return "FSDP2 of " + run.run + " divides the sums of its modules by several numbers";
   if (fsdp.value("hook", false)) return "FSDP2 of " + run.run + " calls a hook on what it reduced";

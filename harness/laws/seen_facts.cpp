@@ -11,6 +11,16 @@ Json seen_of(const trace::RunTrace& run, const char* part) {
   return seen.is_object() ? seen.value(part, Json()) : Json();
 }
 
+Json fsdp_of(const trace::RunTrace& run) {
+  const Json ddp = seen_of(run, "ddp");
+  return ddp.is_object() ? ddp.value("fsdp", Json::object()) : Json::object();
+}
+
+bool has_loaded(const trace::RunTrace& run) {
+  const Json loaded = seen_of(run, "loaded");
+  return loaded.is_array() && !loaded.empty();
+}
+
 std::int64_t seen_count(const trace::Step& step, const std::string& name) {
   const trace::Record* record = step.find(trace::Channel::kLedger, "seen." + name);
   return record == nullptr || record->integers.empty() ? 0 : record->integers[0];

@@ -12,6 +12,12 @@ namespace lockstep::laws {
 /// nothing was seen, as of our own worker.
 Json seen_of(const trace::RunTrace& run, const char* part);
 
+/// What FSDP2 of a program was given ("param_dtype", "reduce_dtype", "divide_factor"); empty where there is none.
+Json fsdp_of(const trace::RunTrace& run);
+
+/// Whether a program read a checkpoint before its first update.
+bool has_loaded(const trace::RunTrace& run);
+
 /// The count of a program's recorder in a step, the ledger's entry "seen.NAME"; 0 if there is none.
 std::int64_t seen_count(const trace::Step& step, const std::string& name);
 

@@ -264,11 +264,10 @@ std::optional<Breach> drew_alike(const trace::RunTrace& run) {
       return std::nullopt;
   }
   if (repeated.size() < 2) return std::nullopt;
-  const Json loaded = seen_of(run, "loaded");
   return seen_breach({first, Channel::kWeight, repeated[0], 0}, "shards with numbers of their own",
                      "the ranks' shards of " + to_decimal(static_cast<double>(repeated.size())) + " weights (" +
                          some_of(repeated, 3) + ") hold the same numbers",
-                     loaded.is_array() && !loaded.empty() ? "ckpt.shards_of_one_rank" : "init.shards_alike");
+                     has_loaded(run) ? "ckpt.shards_of_one_rank" : "init.shards_alike");
 }
 
 /// Our worker tells gradients that are left, and evaluation mode, only where they are.
