@@ -12,7 +12,7 @@ namespace lockstep::laws {
 /// nothing was seen, as of our own worker.
 Json seen_of(const trace::RunTrace& run, const char* part);
 
-/// What FSDP2 of a program was given ("param_dtype", "reduce_dtype", "divide_factor"); empty where there is none.
+/// The settings of a program's FSDP2: "param_dtype", "reduce_dtype", "divide_factor". Empty where it has none.
 Json fsdp_of(const trace::RunTrace& run);
 
 /// Whether a program read a checkpoint before its first update.

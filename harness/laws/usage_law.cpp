@@ -10,6 +10,7 @@
 #include "harness/laws/held.h"
 #include "harness/laws/law.h"
 #include "harness/laws/own_gradients.h"
+#include "harness/laws/scales.h"
 #include "harness/laws/seen_facts.h"
 #include "harness/trace/entry.h"
 
