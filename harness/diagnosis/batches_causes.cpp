@@ -218,22 +218,20 @@ std::vector<Suspect> suspects_in_batch_size(const Scene& scene) {
   const std::int64_t factor = more / less;
   const std::int64_t theirs = scene.left ? scene.left.run->world_size() : right.world_size();
   const std::int64_t split = right.world_size() / trace::batch_shares_of(right);
+  const std::string seen = "step " + std::to_string(its.step) + ": " + std::to_string(its.samples) +
+                           " samples of all ranks in " + right.run + ", " + std::to_string(expected) +
+                           (scene.left ? " in " + scene.left.run->run : std::string(" by the recipe"));
   if (factor == split && theirs == right.world_size())
     return {{"data.batch_semantics",
-             {"step " + std::to_string(its.step) + ": " + std::to_string(its.samples) + " samples of all ranks in " +
-                  right.run + ", " + std::to_string(expected) +
-                  (scene.left ? " in " + scene.left.run->run : std::string(" by the recipe")),
-              std::to_string(split) + " ranks compute one share of the batch together: one side divides the batch by " +
-                  "the ranks, the other by the shares"}}};
+             {seen, std::to_string(split) + " ranks compute one share of the batch together: one side divides the " +
+                        "batch by the ranks, the other by the shares"}}};
   if (factor != right.world_size() && factor != theirs &&
       factor * std::min(theirs, right.world_size()) != std::max(theirs, right.world_size()))
     return {};
   return {{"data.batch_semantics",
-           {"step " + std::to_string(its.step) + ": " + std::to_string(its.samples) + " samples of all ranks in " +
-                right.run + ", " + std::to_string(expected) +
-                (scene.left ? " in " + scene.left.run->run : std::string(" by the recipe")),
-            "a factor of " + std::to_string(factor) + ", as between the ranks (" + std::to_string(theirs) + " and " +
-                std::to_string(right.world_size()) + "): one side takes the batch per rank, the other for all ranks"}}};
+           {seen, "a factor of " + std::to_string(factor) + ", as between the ranks (" + std::to_string(theirs) +
+                      " and " + std::to_string(right.world_size()) +
+                      "): one side takes the batch per rank, the other for all ranks"}}};
 }
 
 std::vector<Suspect> suspects_in_tail(const Scene& scene) {

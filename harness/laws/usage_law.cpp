@@ -10,18 +10,15 @@
 #include "harness/laws/held.h"
 #include "harness/laws/law.h"
 #include "harness/laws/own_gradients.h"
-#include "harness/laws/scales.h"
 #include "harness/laws/seen_facts.h"
 #include "harness/trace/entry.h"
+#include "harness/trace/joining.h"
 
 /// What a program's recorder counted of its calls (the ledger's entries "seen.…") proves a mistake in their order.
 namespace lockstep::laws {
 namespace {
 
 using trace::Channel;
-
-/// A norm this near to that of one number in all places is its norm.
-constexpr double kNormOfOne = 1e-6;
 
 /// An entry of the ledger; nothing if there is none.
 std::optional<double> counted(const Held& held, const std::string& name) {
@@ -257,11 +254,10 @@ std::optional<Breach> drew_alike(const trace::RunTrace& run) {
   const std::int64_t first = run.ranks[0].steps.front().step;  // after loading it may be another one than the initial
   std::vector<std::string> repeated;
   for (const trace::Record* weight : Held(run, 0, first).all(Channel::kWeight)) {
-    if (!weight->is_joined || !weight->norm || !weight->max_abs) continue;
-    const double norm_of_one_number = *weight->max_abs * std::sqrt(count_of(*weight));
+    if (!weight->is_joined || !weight->norm) continue;
     if (weight->is_repeated)
       repeated.push_back(weight->name);
-    else if (std::fabs(*weight->norm - norm_of_one_number) > kNormOfOne * norm_of_one_number)
+    else if (!trace::is_of_one_magnitude(*weight))
       return std::nullopt;
   }
   if (repeated.size() < 2) return std::nullopt;

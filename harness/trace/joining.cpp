@@ -18,6 +18,9 @@
 namespace lockstep::trace {
 namespace {
 
+/// A norm this near to that of one number in all places is its norm.
+constexpr double kNormOfOne = 1e-6;
+
 /// A rank's record of a part.
 struct Part {
   std::size_t rank = 0;
@@ -109,7 +112,6 @@ class Joining {
 
   /// Whether all parts have the same elements, and not one number everywhere.
   bool has_alike_parts(std::size_t replica) const {
-    constexpr double kNear = 1e-6;
     const Record* first = nullptr;
     for (const auto& [box, holders] : boxes_) {
       if (!has_elements(box)) continue;
@@ -117,9 +119,7 @@ class Joining {
       if (first == nullptr) first = &part;
       if (part.shape != first->shape || part.digest != first->digest) return false;
     }
-    if (first == nullptr || !first->norm || !first->max_abs) return false;
-    const double norm_of_one_number = *first->max_abs * std::sqrt(static_cast<double>(count_of(first->shape)));
-    return std::fabs(*first->norm - norm_of_one_number) > kNear * norm_of_one_number;
+    return first != nullptr && first->norm && !is_of_one_magnitude(*first);
   }
 
   Record whole_of(std::size_t replica) const {
@@ -178,6 +178,12 @@ std::map<Key, std::vector<Part>> shards_of(const RunTrace& run, std::vector<std:
 }
 
 }  // namespace
+
+bool is_of_one_magnitude(const Record& record) {
+  if (!record.norm || !record.max_abs) return false;
+  const double expected = *record.max_abs * std::sqrt(static_cast<double>(count_of(record.shape)));
+  return std::fabs(*record.norm - expected) <= kNormOfOne * expected;
+}
 
 void join_shards(RunTrace& run) {
   std::map<std::int64_t, std::vector<std::pair<std::size_t, Step*>>> steps;  // those that hold a shard

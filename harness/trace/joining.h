@@ -12,4 +12,7 @@ namespace lockstep::trace {
 /// *Throws*: DamagedFile where the shards of whole traces do not make one tensor.
 void join_shards(RunTrace& run);
 
+/// Whether all elements of a floating tensor have one magnitude, as ones and zeros do, by its norm and largest element.
+bool is_of_one_magnitude(const Record& record);
+
 }  // namespace lockstep::trace

@@ -5,6 +5,8 @@ seen to change the weights or losses of its twin by more than rounding, or, of t
 """
 
 import dataclasses
+import shutil
+import subprocess
 import sys
 
 from programs import HERE
@@ -29,6 +31,14 @@ class Mistake:
     @property
     def patch(self):
         return HERE / "bugs/layouts" / f"{self.name}.patch"
+
+    def patched(self, folder):
+        """The program with this mistake, in a new folder."""
+        script = folder / self.name / "train.py"
+        script.parent.mkdir(parents=True)
+        shutil.copy(HERE / "layouts/train.py", script)
+        subprocess.run(["patch", "--quiet", "--no-backup-if-mismatch", script, self.patch], check=True)
+        return script
 
     def arguments(self, checkpoint=""):
         load = ["--load", str(checkpoint)] if self.saved_by else []

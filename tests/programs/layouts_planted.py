@@ -105,21 +105,12 @@ class Workshop:
             self.twins[name] = self.trained(f"{name}/first", SCRIPT, mistake)
         return self.twins[name]
 
-    def patched(self, mistake):
-        script = self.folder / mistake.name / "train.py"
-        script.parent.mkdir(parents=True)
-        shutil.copy(SCRIPT, script)
-        code, out, _ = ended(["patch", "--no-backup-if-mismatch", script, mistake.patch], script.parent)
-        if code != 0:
-            raise RuntimeError(f"{mistake.patch} does not apply: {out}")
-        return script
-
     def judge(self, item):
         return self.judge_mistake(item) if isinstance(item, Mistake) else self.judge_twin(item)
 
     def judge_mistake(self, mistake):
         twin = self.twin(mistake)
-        runs = self.trained(f"{mistake.name}/run", self.patched(mistake), mistake)
+        runs = self.trained(f"{mistake.name}/run", mistake.patched(self.folder), mistake)
         resumed = Difference(mistake, *judged("diff", *runs)) if mistake.saved_by else None
         return Judgement(mistake, Difference(mistake, *judged("diff", twin[-1], runs[-1])), resumed, broken_laws(*runs))
 

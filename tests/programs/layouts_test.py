@@ -1,8 +1,6 @@
 """One training in any layout: DDP, FSDP2, HSDP, tensor parallelism, and FSDP2 with it."""
 
 import re
-import shutil
-import subprocess
 import sys
 import unittest
 
@@ -80,10 +78,7 @@ class LayoutsTest(ProgramTest):
                            ("norm_without_replicated", "clipping"), ("replicas_not_reduced", "reduction|ranks"),
                            ("shards_averaged", "reduction"), ("checkpoint_of_local_shards", "usage")):
             mistake = next(each for each in MISTAKES if each.name == name)
-            script = self.folder / name / "train.py"
-            script.parent.mkdir()
-            shutil.copy(SCRIPT, script)
-            subprocess.run(["patch", "--quiet", script, mistake.patch], check=True)
+            script = mistake.patched(self.folder)
             words = [*mistake.arguments(), "--steps", "3"]
             if mistake.saved_by:
                 saved = str(self.folder / "checkpoint")
