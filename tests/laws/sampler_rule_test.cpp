@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "harness/scenario/scenario.h"
+
 // Orders of samplers, against torch 2.15: torch.utils.data.DistributedSampler over 13 samples on 3 ranks.
 
 namespace lockstep::laws {

@@ -288,6 +288,13 @@ TEST(Shares, RanksOfOneShareTakeTheSameSamples) {
   EXPECT_NE(apart.broken->actual.find("compute one share of the batch together, but take other samples"),
             std::string::npos)
       << apart.broken->actual;
+  const auto cause_with = [&](std::int64_t replicas, std::int64_t rank) {
+    const Json sampler = {{"kind", "distributed"}, {"shuffle", true}, {"num_replicas", replicas}, {"rank", rank}};
+    return together(recorded({}, {{"sampler", sampler}})).broken->cause;
+  };
+  EXPECT_EQ(cause_with(2, 0), "data.sampler_options");
+  EXPECT_EQ(cause_with(1, 1), "data.sampler_options");
+  EXPECT_EQ(cause_with(1, 0), "") << "as the ranks' shares are";
 }
 
 /// A program that gives each rank a part of the data has ids of its own on each rank.
