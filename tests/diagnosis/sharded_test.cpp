@@ -91,20 +91,29 @@ TEST(Sharded, GradientsThatAreReducedOnceMore) {
   EXPECT_EQ(thrice.cause(), "") << "no number of ranks";
 }
 
-/// One side divides the batch by the ranks, the other by the shares: two ranks compute one together.
-TEST(Sharded, ABatchThatIsDividedByTheRanks) {
-  Split split;
-  for (const std::int64_t rank : {0, 1}) {
-    for (trace::Step& step : split.run("b").ranks[static_cast<std::size_t>(rank)].steps) {
+/// Each rank takes half of what it took.
+void halve_batches(trace::RunTrace& run) {
+  for (trace::Trace& rank : run.ranks) {
+    for (trace::Step& step : rank.steps) {
       for (Record& record : step.records) {
         if (record.channel != Channel::kSamples) continue;
-        std::vector<std::int64_t> half(record.integers.begin(), record.integers.begin() + record.shape[0] / 2);
+        const std::vector<std::int64_t> half(record.integers.begin(), record.integers.begin() + record.shape[0] / 2);
         record = test::integers(Channel::kSamples, record.name, half);
       }
     }
   }
+}
+
+/// One side divides the batch by the ranks, the other by the shares: two ranks compute one together.
+TEST(Sharded, ABatchThatIsDividedByTheRanks) {
   const auto at = parted(0, Channel::kSamples, "ids");
+  Split split;
+  halve_batches(split.run("b"));
   EXPECT_EQ(test::cause_named(split, at, suspects_in_batch_size), "data.batch_semantics");
+  Split alike;
+  halve_batches(alike.run("a"));
+  for (trace::Trace& rank : alike.run("a").ranks) rank.header.erase("data_parallel");
+  EXPECT_EQ(test::cause_named(alike, at, suspects_in_batch_size), "") << "two halves are one batch";
 }
 
 }  // namespace

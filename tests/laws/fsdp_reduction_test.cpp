@@ -50,6 +50,7 @@ TEST(FsdpReduction, IsTheMean) {
 
 TEST(FsdpReduction, DividesByWhatItIsGiven) {
   EXPECT_TRUE(asked(reduced({4, 8}, {{"divide_factor", 1.0}})).holds());
+  EXPECT_TRUE(asked(reduced({1, 2}, {{"divide_factor", 4.0}})).holds());
   EXPECT_TRUE(asked(reduced({2, 4}, {{"divide_factor", 1.0}})).broken);
   EXPECT_FALSE(asked(reduced({4, 8}, {{"divide_factor", "several"}})).broken);
   EXPECT_FALSE(asked(reduced({4, 8}, {{"hook", true}})).broken);
