@@ -48,15 +48,17 @@ bool has_several(const trace::Step& step) {
   });
 }
 
-/// The part of a rank in a gradient whose passes are several: the last one's, unless each has a gradient of its own.
-const Record* last_local_in(const Held& held, const std::string& name) {
-  const Record* found = held.find(Channel::kGradientLocal, name);
-  if (found == nullptr || held.find(Channel::kGradient, name + "#1") != nullptr) return found;
-  for (int pass = 1;; ++pass) {
-    const Record* next = held.find(Channel::kGradientLocal, name + "#" + std::to_string(pass));
-    if (next == nullptr) return found;
-    found = next;
+/// The parts of a rank in a gradient whose passes are several, from the last one on; of passes that have a gradient of
+/// their own each, that of this gradient.
+std::vector<const Record*> locals_in(const Held& held, const std::string& name) {
+  std::vector<const Record*> found;
+  const bool is_one = held.find(Channel::kGradient, name + "#1") != nullptr;
+  for (const Record* next = held.find(Channel::kGradientLocal, name); next != nullptr;
+       next = held.find(Channel::kGradientLocal, name + "#" + std::to_string(found.size()))) {
+    found.insert(found.begin(), next);
+    if (is_one) break;
   }
+  return found;
 }
 
 /// Local gradients of all ranks in a step.
@@ -70,16 +72,27 @@ class Locals {
     }
   }
 
-  /// `reduced` of those of a name; a rank that has none adds nothing.
-  Equation equation(const Record& reduced, const std::string& name) const {
+  /// How many passes of a step may have made a gradient of this name.
+  std::size_t passes(const std::string& name) const {
+    std::size_t most = 1;
+    for (const std::optional<Held>& held : held_) {
+      if (held) most = std::max(most, locals_in(*held, name).size());
+    }
+    return most;
+  }
+
+  /// `reduced` of those of a name; a rank that has none adds nothing. `back`: how many passes before the last one.
+  Equation equation(const Record& reduced, const std::string& name, std::size_t back) const {
     Equation equation{.target = &*reduced.sketch, .terms = {}};
     std::size_t at = 0;  // of the rank before: ranks record the same tensors in the same order, as a rule
     for (std::size_t rank = 0; rank < steps_.size(); ++rank) {
       const Record* own = nullptr;
-      if (held_[rank])
-        own = last_local_in(*held_[rank], name);
-      else if (steps_[rank] != nullptr)
+      if (held_[rank]) {
+        const std::vector<const Record*> all = locals_in(*held_[rank], name);
+        if (!all.empty()) own = all[std::min(back, all.size() - 1)];
+      } else if (steps_[rank] != nullptr) {
         own = local_in(*steps_[rank], name, at);
+      }
       equation.terms.push_back(own == nullptr || !own->sketch ? nullptr : &*own->sketch);
     }
     return equation;
@@ -131,15 +144,13 @@ Reduction ReductionLaw::judge(std::int64_t step, std::int64_t rank) const {
     if (!is_plain(record)) continue;
     const Record& reduced =
         handed_out != nullptr && handed_out->name.ends_with(" " + record.name) ? *handed_out : record;
-    const Equation equation = locals.equation(reduced, record.name);
+    const Equation equation = locals.equation(reduced, record.name, 0);
     const double roundoff = std::max(unit_roundoff_, trace::unit_roundoff(record.dtype));
-    double addends = 0;
     bool any = false, all_finite = true;
     for (const trace::Sketch* term : equation.terms) {
       if (term == nullptr) continue;
       any = true;
       all_finite = all_finite && std::isfinite(term->norm) && term->max_abs < sent_as_infinity(roundoff);
-      addends += term->norm;
     }
     // Gradients that are not finite, of a scaled loss that overflows, make a reduced one that is not.
     if (!any) continue;
@@ -150,10 +161,20 @@ Reduction ReductionLaw::judge(std::int64_t step, std::int64_t rank) const {
     result.judged.push_back(record.name);
     const double error = count_of(record) > static_cast<double>(trace::Sketch::kBuckets) ? kSketchError : 1;
     const double underflow = roundoff == trace::unit_roundoff(DType::kFloat16) ? kHalfUnderflow : kLeastNormal;
-    const double bound =
-        error * passes * (ranks + 2) * (2 * roundoff * weight_ * addends + underflow * std::sqrt(count_of(record)));
-    const double distance = distance_to(equation, promised);
-    if (distance <= bound) continue;
+    const auto bound_of = [&](const Equation& of) {
+      double addends = 0;
+      for (const trace::Sketch* term : of.terms) addends += term == nullptr ? 0 : term->norm;
+      return error * passes * (ranks + 2) *
+             (2 * roundoff * weight_ * addends + underflow * std::sqrt(count_of(record)));
+    };
+    const double bound = bound_of(equation), distance = distance_to(equation, promised);
+    bool fits = distance <= bound;
+    // A pass after the update may have made gradients that no update uses, as a generator's does in its discriminator.
+    for (std::size_t back = 1; !fits && back < locals.passes(record.name); ++back) {
+      const Equation earlier = locals.equation(reduced, record.name, back);
+      fits = distance_to(earlier, promised) <= bound_of(earlier);
+    }
+    if (fits) continue;
     if (result.broken.empty()) {
       result.distance = distance;
       result.bound = bound;

@@ -62,6 +62,16 @@ TEST(FsdpReduction, RoundsAsItIsGiven) {
   EXPECT_TRUE(asked(reduced({4, 8}, {{"reduce_dtype", "bfloat16"}})).broken);
 }
 
+/// A generator's backward pass goes through the discriminator, which was updated before: no update uses what it makes.
+TEST(FsdpReduction, MayBeMadeByAnEarlierPass) {
+  trace::RunTrace run = reduced({2, 4});
+  for (trace::Trace& rank : run.ranks)
+    rank.steps[0].records.push_back(test::floats(Channel::kGradientLocal, "fc.weight#1", {7, -1}));
+  EXPECT_TRUE(asked(run).holds());
+  for (trace::Trace& rank : run.ranks) rank.steps[0].records[1] = test::floats(Channel::kGradient, "fc.weight", {4, 8});
+  EXPECT_TRUE(asked(run).broken) << "it is the mean of no pass";
+}
+
 /// Shards that hold the same numbers are no other scale of a gradient.
 TEST(FsdpReduction, MayBeFollowedByTheScriptsOwn) {
   trace::RunTrace run = reduced({4, 8});
