@@ -16,12 +16,15 @@ namespace {
 
 bool is_of_goldens(const scenario::CheckSpec& check) { return check.traits().sides == scenario::Sides::kGolden; }
 
+/// Whether a check has goldens of its variants' own.
+bool accepts(const scenario::CheckSpec& check) { return is_of_goldens(check) && check.of.empty(); }
+
 /// Channels that golden checks compare of a variant, of those that it records.
 std::set<trace::Channel> compared_channels(const scenario::Scenario& scenario, const std::string& variant) {
   std::set<trace::Channel> channels;
   for (const scenario::CheckSpec& check : scenario.checks) {
     const bool names_it = std::find(check.variants.begin(), check.variants.end(), variant) != check.variants.end();
-    if (!is_of_goldens(check) || !names_it) continue;
+    if (!accepts(check) || !names_it) continue;
     const std::vector<trace::Channel> named = check.channels.empty() ? trace::all_channels() : check.channels;
     channels.insert(named.begin(), named.end());
   }
@@ -35,7 +38,7 @@ const judge::CheckReport* golden_that_differs(const judge::Verdict& verdict, con
                                               const std::string& variant, const scenario::Scenario& of) {
   for (const judge::CheckReport& check : verdict.checks) {
     const bool names_it = std::find(check.variants.begin(), check.variants.end(), variant) != check.variants.end();
-    if (check.scenario == scenario && names_it && is_of_goldens(of.checks.at(check.index)) &&
+    if (check.scenario == scenario && names_it && accepts(of.checks.at(check.index)) &&
         check.status != judge::Status::kAgree)
       return &check;
   }
@@ -100,7 +103,7 @@ bool propose_one(const std::filesystem::path& folder, const std::filesystem::pat
 std::set<std::string> variants_with_goldens(const scenario::Scenario& scenario) {
   std::set<std::string> names;
   for (const scenario::CheckSpec& check : scenario.checks) {
-    if (is_of_goldens(check)) names.insert(check.variants.begin(), check.variants.end());
+    if (accepts(check)) names.insert(check.variants.begin(), check.variants.end());
   }
   return names;
 }

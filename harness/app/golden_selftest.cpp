@@ -37,7 +37,7 @@ int selftest(const RunOptions& options) {
   std::set<std::string> goldens;
   for (const scenario::Scenario& scenario : load(options)) {
     for (const scenario::CheckSpec& check : scenario.checks) {
-      if (check.traits().sides != scenario::Sides::kGolden) continue;
+      if (check.traits().sides != scenario::Sides::kGolden || !check.of.empty()) continue;
       for (const golden::Trial& trial :
            trials_of(scenario, check, golden::root_of(scenario.file, options.golden_root).folder)) {
         goldens.insert(trial.golden);

@@ -139,9 +139,10 @@ std::string shown(const Record& record, bool by_sum) {
     return text + (record.integers.size() > kShownIntegers ? ",…]" : "]");
   }
   if (!record.text.empty()) return record.text;
-  const bool has_sum = (by_sum || record.is_joined) && record.sum;
-  std::string text =
-      shape_text(record) + (has_sum ? " sum " + to_text(*record.sum) : " digest " + to_text(record.digest));
+  const std::string digest = record.is_joined       ? " sum " + to_text(record.digest)
+                             : by_sum && record.sum ? " sum " + to_text(*record.sum)
+                                                    : " digest " + to_text(record.digest);
+  std::string text = shape_text(record) + digest;
   if (record.norm) text += ", norm " + rounded(*record.norm, 7);
   return text;
 }

@@ -22,6 +22,9 @@ using trace::Record;
 /// Significant digits of a norm. It explains; the digest decides.
 constexpr int kDigitsOfNorm = 8;
 
+/// Stands before the digest of a tensor that may lie in parts: their sum.
+constexpr std::string_view kSum = "+";
+
 /// Digits of base64url that hold 64 bits.
 constexpr std::size_t kDigitsOfHalf = 11;
 
@@ -113,6 +116,11 @@ std::optional<Digest> digest_of_value(const Record& record) {
   return trace::digest_of(record.dtype, record.shape, std::as_bytes(std::span(bytes)));
 }
 
+/// Whether a record's value is all that there is of it.
+bool is_its_value(const Record& record) {
+  return !record.is_joined && !value_text(record).empty() && digest_of_value(record) == record.digest;
+}
+
 void take_type(Record& record, std::string_view type) {
   const std::size_t open = type.find('[');
   const auto dtype = trace::dtype_named(type.substr(0, open));
@@ -136,6 +144,14 @@ Record as_kept(Record record) {
   record.rows.clear();
   if (record.norm) record.norm = number_from<double>(rounded(*record.norm, kDigitsOfNorm), "a norm");
   if (record.number) record.norm = std::fabs(*record.number);
+  record.shard.reset();
+  record.layout.clear();
+  record.is_repeated = false;
+  if (record.sum && !is_its_value(record)) {
+    record.digest = *record.sum;
+    record.is_joined = true;
+  }
+  record.sum.reset();
   return record;
 }
 
@@ -147,13 +163,13 @@ std::string type_of(const Record& record) {
 
 std::string cell_of(const Record& record) {
   const std::string value = value_text(record);
-  if (!value.empty() && digest_of_value(record) == record.digest) return "=" + value;
-  return digits_of(record.digest) + (record.norm ? " " + rounded(*record.norm, kDigitsOfNorm) : "") +
-         (value.empty() ? "" : " =" + value);
+  if (is_its_value(record)) return "=" + value;
+  return std::string(record.is_joined ? kSum : "") + digits_of(record.digest) +
+         (record.norm ? " " + rounded(*record.norm, kDigitsOfNorm) : "") + (value.empty() ? "" : " =" + value);
 }
 
 Record record_from(trace::Channel channel, const std::string& name, std::string_view usual,
-                   const std::vector<std::string_view>& words) {
+                   std::vector<std::string_view> words) {
   Record record;
   record.channel = channel;
   record.name = name;
@@ -162,6 +178,8 @@ Record record_from(trace::Channel channel, const std::string& name, std::string_
   take_type(record, has_type ? words[at++] : usual);
   const bool follows = at < words.size() && words[at].starts_with('=');
   if (!follows) {
+    record.is_joined = at < words.size() && words[at].starts_with(kSum);
+    if (record.is_joined) words[at].remove_prefix(kSum.size());
     record.digest = digest_from_digits(at < words.size() ? words[at++] : "");
     if (at < words.size() && !words[at].starts_with('=')) record.norm = number_from<double>(words[at++], "a norm");
   }

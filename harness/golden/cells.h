@@ -21,6 +21,6 @@ std::string cell_of(const trace::Record& record);
 /// The record of a cell's words, which may begin with a type; else it has the type `usual`.
 /// *Throws*: std::exception.
 trace::Record record_from(trace::Channel channel, const std::string& name, std::string_view usual,
-                          const std::vector<std::string_view>& words);
+                          std::vector<std::string_view> words);
 
 }  // namespace lockstep::golden

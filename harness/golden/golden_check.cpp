@@ -1,6 +1,7 @@
 #include "harness/golden/golden_check.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "harness/base/error.h"
 #include "harness/base/text.h"
@@ -31,21 +32,43 @@ std::string accept_command(const CheckInput& input) {
          "lockstep golden accept " + arguments_of(as_in_file, input.golden_root) + " --reason '…'";
 }
 
-/// Files that the command names and that had another content when the golden was accepted.
-std::vector<std::string> changed_inputs(const Entry& golden, const trace::RunTrace& run) {
-  return keys_that_differ(trace::inputs_in(golden.run.ranks[0].header, run.written),
-                          trace::inputs_in(run.ranks[0].header, run.written));
+/// The variant that a golden was accepted of, as the scenario has it now.
+const scenario::Variant& accepted_variant(const CheckInput& input, const std::string& variant) {
+  return input.scenario.variant(input.spec.of.empty() ? variant : input.spec.of);
+}
+
+/// Files that the command names and that had another content when the golden was accepted. A golden of another variant
+/// may have files of its own.
+std::vector<std::string> changed_inputs(const Entry& golden, const CheckInput& input, const trace::RunTrace& run) {
+  Json then = trace::inputs_in(golden.run.ranks[0].header, run.written);
+  Json now = trace::inputs_in(run.ranks[0].header, run.written);
+  if (!input.spec.of.empty()) {
+    for (const auto& [one, other] : {std::pair(&then, now), std::pair(&now, then)}) {
+      for (const std::string& file : lockstep::keys_of(*one)) {
+        if (!other.contains(file)) one->erase(file);
+      }
+    }
+  }
+  return keys_that_differ(then, now);
+}
+
+/// Channels that a run and its golden are compared in. Those who share a model in another way exchange other tensors.
+std::vector<trace::Channel> compared_channels(const CheckInput& input, const trace::RunTrace& run) {
+  std::vector<trace::Channel> channels = checks::channels_of(input, run);
+  if (!input.spec.of.empty() && input.spec.channels.empty()) std::erase(channels, trace::Channel::kCollective);
+  return channels;
 }
 
 std::string changes_since(const Entry& golden, const CheckInput& input, const std::string& variant,
                           const trace::RunTrace& run) {
-  std::vector<std::string> changes = changed_keys(golden, input.scenario.variant(variant));
-  for (const std::string& file : changed_inputs(golden, run)) changes.push_back("the content of " + file);
+  std::vector<std::string> changes = changed_keys(golden, accepted_variant(input, variant));
+  for (const std::string& file : changed_inputs(golden, input, run)) changes.push_back("the content of " + file);
   return changes.empty() ? "data, world size, or the training that it resumes" : join(changes, ", ");
 }
 
-/// The variant whose golden it is held against: a mutation has none of its own.
+/// The variant whose golden a run is compared with: a mutation has none of its own.
 const std::string& accepted_as(const CheckInput& input, const std::string& variant) {
+  if (!input.spec.of.empty()) return input.spec.of;
   const std::string& original = input.scenario.variant(variant).mutation_of;
   return original.empty() ? variant : original;
 }
@@ -86,7 +109,7 @@ std::string recorded_otherwise(const Entry& golden, const CheckInput& input, con
   if (every.is_number_integer() && every != now.every)
     return "the golden was recorded with train.record.every = " + every.dump() + ", the run with " +
            std::to_string(now.every);
-  for (const trace::Channel channel : checks::channels_of(input, run)) {
+  for (const trace::Channel channel : compared_channels(input, run)) {
     if (!golden.channels.contains(channel) && holds(run, channel))
       return "the run records the channel '" + std::string(name_of(channel)) + "', which the golden does not hold";
   }
@@ -137,19 +160,20 @@ bool is_of_order(const scenario::Change& change) {
 /// `drifts`: losses and norms stay within the bound of rounding.
 std::vector<compare::Suspect> suspects_in_recipe(const Entry& golden, const CheckInput& input,
                                                  const std::string& variant, bool drifts) {
-  const std::vector<std::string> texts = changed_keys(golden, input.scenario.variant(variant));
+  const std::vector<std::string> texts = changed_keys(golden, accepted_variant(input, variant));
   if (texts.empty()) return {};
-  const std::vector<scenario::Change> changes = changes_of_recipe(golden, input.scenario.variant(variant));
+  const std::vector<scenario::Change> changes = changes_of_recipe(golden, accepted_variant(input, variant));
   const bool are_of_order = std::all_of(changes.begin(), changes.end(), [&](const scenario::Change& change) {
-    return is_of_order(change) || is_left_out_of_digest(change.path(), input.scenario.variant(variant));
+    return is_of_order(change) || is_left_out_of_digest(change.path(), accepted_variant(input, variant));
   });
   return {{drifts && are_of_order ? "recipe.drift" : "recipe.changed", texts}};
 }
 
 /// Files that the command names: nothing says what in them decides.
-std::vector<compare::Suspect> suspects_in_files(const Entry& golden, const trace::RunTrace& run, bool drifts) {
+std::vector<compare::Suspect> suspects_in_files(const Entry& golden, const CheckInput& input,
+                                                const trace::RunTrace& run, bool drifts) {
   std::vector<std::string> texts;
-  for (const std::string& file : changed_inputs(golden, run)) texts.push_back("the content of " + file);
+  for (const std::string& file : changed_inputs(golden, input, run)) texts.push_back("the content of " + file);
   if (texts.empty()) return {};
   return {{drifts ? "recipe.drift" : "recipe.changed", texts}};
 }
@@ -166,15 +190,21 @@ std::string drift_of(const Entry& golden, const trace::RunTrace& run, const std:
 /// The digest of a training covers its recipe, its data, and what it loads. If the recipe is the same and nothing is
 /// loaded, another digest means other data.
 std::vector<compare::Suspect> suspects_by_digest(const CheckInput& input, const std::string& variant) {
-  const scenario::Variant& of = input.scenario.variant(variant);
+  const scenario::Variant& of = accepted_variant(input, variant);
   if (of.train.checkpoint.load || !scenario::sources_of(of).empty()) return {};
   return {{"data.content", {"the recipe equals the golden's, but the digest of recipe and data differs"}}};
 }
 
+/// Whether the norm of a tensor was added up in another order, where one side has it in parts.
+bool is_rounded_otherwise(const trace::Record& accepted, const trace::Record& actual) {
+  constexpr double kLastKeptDigit = 1e-7;
+  return accepted.is_joined && std::fabs(*accepted.norm - *actual.norm) <= kLastKeptDigit * *accepted.norm;
+}
+
 /// Whether a golden says of equal bits what a run does not find. Either may lack what only explains.
 bool contradicts(const trace::Record& accepted, const trace::Record& actual) {
-  trace::Record both = actual;
-  if (!accepted.norm || !actual.norm) both.norm = accepted.norm;
+  trace::Record both = accepted.is_joined ? as_kept(actual) : actual;
+  if (!accepted.norm || !actual.norm || is_rounded_otherwise(accepted, actual)) both.norm = accepted.norm;
   if (accepted.integers.empty() || actual.integers.empty()) both.integers = accepted.integers;
   if (accepted.text.empty() || actual.text.empty()) both.text = accepted.text;
   if (!accepted.number || !actual.number) both.number = accepted.number;
@@ -196,8 +226,8 @@ compare::Relation bitwise_and_true(std::string& untruth) {
 
 /// A value of the golden's recipe that is not the training's, though the digest says that nothing was changed since.
 std::string untruth_in_recipe(const Entry& golden, const CheckInput& input, const std::string& variant) {
-  for (const scenario::Change& change : changes_of_recipe(golden, input.scenario.variant(variant))) {
-    if (!is_left_out_of_digest(change.path(), input.scenario.variant(variant)))
+  for (const scenario::Change& change : changes_of_recipe(golden, accepted_variant(input, variant))) {
+    if (!is_left_out_of_digest(change.path(), accepted_variant(input, variant)))
       return "its recipe is not the one of its train_digest: " + change.text();
   }
   return "";
@@ -220,7 +250,7 @@ std::string contradiction_in(const Entry& golden, const CheckInput& input, const
 /// Explains a divergence from a golden by what changed since it was accepted.
 void explain_change(const Entry& golden, const CheckInput& input, const std::string& variant,
                     const trace::RunTrace& run, bool stale, compare::Divergence& divergence) {
-  const std::string drift = drift_of(golden, run, checks::channels_of(input, run));
+  const std::string drift = drift_of(golden, run, compared_channels(input, run));
   if (stale)
     divergence.cause +=
         "; the training changed since the golden was accepted: " + changes_since(golden, input, variant, run);
@@ -228,7 +258,7 @@ void explain_change(const Entry& golden, const CheckInput& input, const std::str
   std::vector<compare::Suspect>& suspects = divergence.suspects;
   if (suspects.empty() && stale) suspects = suspects_in_recipe(golden, input, variant, !drift.empty());
   if (suspects.empty()) suspects = suspects_in_data(golden.run, run, input.scenario.variant(variant), divergence);
-  if (suspects.empty() && stale) suspects = suspects_in_files(golden, run, !drift.empty());
+  if (suspects.empty() && stale) suspects = suspects_in_files(golden, input, run, !drift.empty());
   if (suspects.empty() && stale) suspects = suspects_by_digest(input, variant);
   if (!drift.empty())
     divergence.cause += "; drift: losses and norms stay within the bound of rounding (" + drift +
@@ -253,7 +283,7 @@ CheckResult no_entry(const Golden& file, const std::filesystem::path& path, cons
   for (const Entry& entry : file.entries) keys.push_back(entry.key);
   const Entry& nearest = nearest_in(file, own.back());
   const compare::Comparison comparison =
-      compare::compare_runs(nearest.run, run, checks::channels_of(input, run), compare::bitwise);
+      compare::compare_runs(nearest.run, run, compared_channels(input, run), compare::bitwise);
   const std::string is = comparison.first           ? "differs first at " + comparison.first->place_and_rank()
                          : comparison.compared == 0 ? "has nothing to compare with this run"
                                                     : "has the bits of this run";
@@ -300,16 +330,19 @@ CheckResult judge_entry(const Golden& file, const Entry& golden, const CheckInpu
   if (auto result = stranger(file, golden, input, accepted_as(input, variant), run)) return *result;
   if (const auto why = recorded_otherwise(golden, input, variant, run); !why.empty())
     return CheckResult{.status = Status::kBaseline, .why = why, .next = accept_command(input)};
-  const std::vector<trace::Channel> channels = checks::channels_of(input, run);
+  const std::vector<trace::Channel> channels = compared_channels(input, run);
   std::string untruth;
   CheckResult result =
       checks::result_of(compare::compare_runs(golden.run, run, channels, bitwise_and_true(untruth)), input);
   if (result.next.empty()) result.next = accept_command(input);
-  const bool stale = golden.run.ranks[0].header.value("train_digest", "") != input.train_digests.at(variant) ||
-                     !changed_inputs(golden, run).empty();
+  const bool stale = golden.run.ranks[0].header.value("train_digest", "") !=
+                         input.train_digests.at(accepted_variant(input, variant).name) ||
+                     !changed_inputs(golden, input, run).empty();
   if (result.divergence) {
     explain_change(golden, input, variant, run, stale, *result.divergence);
-    result.next = "if the change is intended: " + accept_command(input);
+    result.next = input.spec.of.empty() ? "if the change is intended: " + accept_command(input)
+                                        : "let '" + variant + "' compute what '" + input.spec.of +
+                                              "' computes, or give it a golden of its own";
   } else if (result.status != Status::kAgree) {
     return result;
   } else if (stale) {
@@ -320,6 +353,8 @@ CheckResult judge_entry(const Golden& file, const Entry& golden, const CheckInpu
     return {.status = Status::kInconclusive,
             .why = "the golden contradicts itself: " + edit + " (" + golden.run.ranks[0].origin + ")",
             .next = "restore it from version control, or: " + accept_command(input)};
+  } else if (channels != checks::channels_of(input, run)) {
+    result.why = "collectives are not compared with those of '" + input.spec.of + "'";
   }
   return result;
 }

@@ -48,6 +48,10 @@ Holdings holdings_of(const plan::Plan& plan, const std::vector<Evidence>& eviden
       }
     }
   }
+  if (!check.spec.of.empty()) {
+    for (const std::size_t index : plan.runs_of(check.scenario, check.spec.of))
+      holdings.digests[check.spec.of] = plan.runs[index].train_digest;
+  }
   // What a resumed training loaded is no side of the check, and explains it.
   std::vector<std::string> resumed = {check.spec.interrupted};
   if (check.spec.that == scenario::CheckKind::kLaws) resumed = check.spec.variants;

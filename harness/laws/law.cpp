@@ -51,7 +51,7 @@ std::span<const Law> all_laws() {
        no_content_asked},
       {"usage",
        "A program clears, clips and uses gradients, and steps schedules, in an order that torch defines.",
-       "the program makes calls that cancel or repeat each other",
+       "the program does not use its model, gradients and optimizer as it is meant to",
        {Channel::kLedger},
        judge_usage,
        no_usage_asked},

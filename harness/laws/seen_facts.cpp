@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
+
+#include "harness/base/text.h"
 
 namespace lockstep::laws {
 
@@ -14,6 +17,23 @@ Json seen_of(const trace::RunTrace& run, const char* part) {
 Json fsdp_of(const trace::RunTrace& run) {
   const Json ddp = seen_of(run, "ddp");
   return ddp.is_object() ? ddp.value("fsdp", Json::object()) : Json::object();
+}
+
+std::optional<std::map<std::string, std::int64_t>> layout_of(const trace::RunTrace& run) {
+  const Json layout = seen_of(run, "layout");
+  if (!layout.is_object()) return std::nullopt;
+  return layout.get<std::map<std::string, std::int64_t>>();
+}
+
+std::string text_of(const std::map<std::string, std::int64_t>& layout) {
+  std::vector<std::string> parts;
+  for (const auto& [kind, ranks] : layout) parts.push_back(kind + " over " + std::to_string(ranks) + " ranks");
+  return parts.empty() ? "one whole model" : join(parts, " and ");
+}
+
+bool lie_otherwise(const trace::RunTrace& left, const trace::RunTrace& right) {
+  const auto one = layout_of(left), other = layout_of(right);
+  return one && other && *one != *other;
 }
 
 bool has_loaded(const trace::RunTrace& run) {

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 
 #include "harness/base/json.h"
@@ -14,6 +17,16 @@ Json seen_of(const trace::RunTrace& run, const char* part);
 
 /// The settings of a program's FSDP2: "param_dtype", "reduce_dtype", "divide_factor". Empty where it has none.
 Json fsdp_of(const trace::RunTrace& run);
+
+/// How the ranks of a program share its model, and over how many of them: {"replicate": 2, "shard": 4}. Nothing where
+/// its recorder does not say.
+std::optional<std::map<std::string, std::int64_t>> layout_of(const trace::RunTrace& run);
+
+/// "replicate over 2 ranks and shard over 4"; "one whole model" where nothing is shared.
+std::string text_of(const std::map<std::string, std::int64_t>& layout);
+
+/// Whether ranks are known to share the model in different ways: then they exchange other tensors.
+bool lie_otherwise(const trace::RunTrace& left, const trace::RunTrace& right);
 
 /// Whether a program read a checkpoint before its first update.
 bool has_loaded(const trace::RunTrace& run);

@@ -267,6 +267,20 @@ std::optional<Breach> drew_alike(const trace::RunTrace& run) {
                      has_loaded(run) ? "ckpt.shards_of_one_rank" : "init.shards_alike");
 }
 
+/// The ranks share the model otherwise than it is promised. A framework may leave out sharding, and say nothing.
+std::optional<Breach> lies_otherwise(const trace::RunTrace& run, const scenario::Promises& promises) {
+  const auto seen = layout_of(run);
+  if (!promises.layout || !seen) return std::nullopt;
+  std::set<std::string> kinds;
+  for (const auto& [kind, ranks] : *seen) kinds.insert(kind);
+  if (kinds == *promises.layout) return std::nullopt;
+  const std::int64_t first = run.ranks[0].steps.front().step;
+  return seen_breach(
+      {first, Channel::kWeight, "", 0},
+      promises.layout->empty() ? "one whole model" : join({promises.layout->begin(), promises.layout->end()}, " and "),
+      text_of(*seen), "model.other_layout");
+}
+
 /// Our worker tells gradients that are left, and evaluation mode, only where they are.
 bool is_told(const trace::Record& record) {
   return record.channel == Channel::kLedger && (record.name == "seen.left" || record.name == "seen.training");
@@ -299,6 +313,7 @@ Outcome judge_usage(const trace::RunTrace& run, const scenario::Promises& promis
   if (!promises.known) return judge_worker(run);
   if (run.ranks[0].header.value("recorder", Json()) != Json("python"))
     return cannot_tell("this program's recorder does not count its calls");
+  if (promises.layout && !layout_of(run)) return cannot_tell("its trace does not say how the ranks share the model");
   Outcome outcome;
   std::map<std::string, bool> trained;
   for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& held) {
@@ -314,6 +329,7 @@ Outcome judge_usage(const trace::RunTrace& run, const scenario::Promises& promis
   for (const auto& rule : {never_has_gradients, steps_often, never_steps, drew_alike}) {
     if (!outcome.broken && outcome.judged > 0) outcome.broken = rule(run);
   }
+  if (!outcome.broken && outcome.judged > 0) outcome.broken = lies_otherwise(run, promises);
   return outcome;
 }
 

@@ -125,6 +125,9 @@ void require_substance(const CheckSpec& check, const Scenario& scenario, const s
              "'" + check.interrupted + "'");
       return;
     case Sides::kGolden:
+      if (std::find(check.variants.begin(), check.variants.end(), check.of) != check.variants.end())
+        fail("'" + check.of + "' has a golden of its own", "other variants than the one named by 'of'",
+             join(check.variants, ", "));
       for (const std::string& variant : check.variants) {
         const std::string& device = scenario.variant(variant).train.device;
         if (device != "cpu")
@@ -183,6 +186,7 @@ void take_variants(CheckSpec& check, const Json& object, const Names& all, const
     check.variants = {check.straight, check.interrupted};
   } else {
     check.variants = variants_of(object, all, where + ".variants");
+    if (object.contains("of")) check.of = resolve_one(object["of"].get<std::string>(), all, where + ".of");
   }
 }
 
@@ -214,6 +218,32 @@ CheckSpec check_from(const Json& object, const Scenario& scenario, const Names& 
   return check;
 }
 
+/// The golden that a check borrows must be accepted by another check, of as many ranks.
+void require_lender(const CheckSpec& check, const Scenario& scenario, const std::vector<CheckSpec>& all,
+                    const std::string& where) {
+  if (check.of.empty()) return;
+  const bool is_accepted = std::any_of(all.begin(), all.end(), [&](const CheckSpec& other) {
+    return other.that == CheckKind::kGolden && other.of.empty() &&
+           std::find(other.variants.begin(), other.variants.end(), check.of) != other.variants.end();
+  });
+  if (!is_accepted)
+    throw InputError({.what = "no check accepts the golden that this one compares with",
+                      .where = where + ".of",
+                      .expected = "a variant of another golden check",
+                      .actual = "'" + check.of + "'",
+                      .next = R"(add {"that": "golden", "variants": [")" + check.of + "\"]}"});
+  const std::int64_t ranks = scenario.variant(check.of).world_size;
+  for (const std::string& name : check.variants) {
+    const std::int64_t others = scenario.variant(name).world_size;
+    if (others != ranks)
+      throw InputError({.what = "a golden holds what each rank computed, and is none of another number of ranks",
+                        .where = where + ".of",
+                        .expected = "a golden of " + std::to_string(others) + " ranks, as '" + name + "' has",
+                        .actual = "'" + check.of + "', with " + std::to_string(ranks),
+                        .next = "compare variants of other numbers of ranks by the check 'rounding'"});
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> variants_matching(const std::string& pattern, const Names& all, const std::string& where,
@@ -238,6 +268,12 @@ std::vector<CheckSpec> checks_from(const Json& checks, const Scenario& scenario,
       const std::string path = "checks." + std::to_string(i);
       const Json completed = complete(checks[i], "check", {.file = scenario.file.string(), .within = "", .path = path});
       result[i] = check_from(completed, scenario, variants, path, problems);
+    });
+  }
+  for (std::size_t i = 0; i < checks.size() && problems.all().empty(); ++i) {
+    problems.collect([&] {
+      require_lender(result[i], scenario, result,
+                     scenario.file.string() + ": checks." + std::to_string(i) + " (golden)");
     });
   }
   return result;

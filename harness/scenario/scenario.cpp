@@ -146,6 +146,7 @@ void take_program(Variant& variant, const Json& completed, const Json& run, cons
   require(!variant.known->contains("each_once") || !variant.known->contains("sampler"), origin, "promises",
           "the samples are promised twice", "'sampler' or 'each_once'", "both");
   variant.train = train_spec_from_promises(completed.at("promises"), *variant.known);
+  if (variant.knows("layout")) variant.layout = completed.at("promises").at("layout").get<std::set<std::string>>();
   validate_schedule(variant.train, origin, "promises");
   variant.train.record = variant.program->record;
   variant.train.determinism.cpu = variant.program->cpu;

@@ -45,6 +45,8 @@ struct Promises {
   recipe::TrainSpec train;
   std::optional<std::set<std::string>> known;  ///< parts of `train` that are known: "batch". Nothing: all of them
 
+  std::optional<std::set<std::string>> layout;  ///< how ranks share the model: "replicate", "shard", "tensor"
+
   std::optional<recipe::OptimizerChoice> loaded_optimizer;  ///< that its checkpoint holds; nothing: its own, or unknown
 
   bool knows(const std::string& part) const { return !known || known->contains(part); }
@@ -93,6 +95,7 @@ struct CheckSpec {
   std::vector<std::string> laws;  ///< by name; empty: all that the recipe has a use for
   std::string straight;
   std::string interrupted;
+  std::string of;  ///< the variant whose golden is the others', too; empty: each has its own
   std::optional<Expectation> expect;
 
   const CheckTraits& traits() const { return traits_of(that); }

@@ -4,13 +4,21 @@
 
 namespace lockstep::trace {
 
+namespace {
+
+std::optional<Digest> sum_held_by(const Record& record) { return record.is_joined ? record.digest : record.sum; }
+
+}  // namespace
+
 bool same_bits(const Record* a, const Record* b) {
   if (a == nullptr || b == nullptr || a->dtype != b->dtype || a->shape != b->shape) return false;
-  if (a->is_joined != b->is_joined) return a->sum && b->sum && *a->sum == *b->sum;
+  if (a->is_joined != b->is_joined) return are_comparable(*a, *b) && sum_held_by(*a) == sum_held_by(*b);
   return a->digest == b->digest;
 }
 
-bool are_comparable(const Record& a, const Record& b) { return a.is_joined == b.is_joined || (a.sum && b.sum); }
+bool are_comparable(const Record& a, const Record& b) {
+  return a.is_joined == b.is_joined || (sum_held_by(a) && sum_held_by(b));
+}
 
 bool is_note(Channel channel, std::string_view name) {
   return (channel == Channel::kLedger && name.starts_with("seen.")) ||

@@ -123,9 +123,9 @@ def seen_in(session: Seen) -> dict[str, Any]:
     """Facts of the training, in the words of the scenario's schema where it has them."""
     roots = [root for _, root in session.models.roots()]
     seen: dict[str, Any] = {"optimizer": [_optimizer(session, found) for found in session.optimizers.outermost()],
-                            "ddp": _ddp(session), "model": _model(roots[0]) if roots else {},
-                            "grad_scaler": session.scaler() is not None, "seeds": session.seeds.said(),
-                            "loaded": session.loaded, "every": session.settings.every}
+                            "ddp": _ddp(session), "layout": _layout(session),
+                            "model": _model(roots[0]) if roots else {}, "grad_scaler": session.scaler() is not None,
+                            "seeds": session.seeds.said(), "loaded": session.loaded, "every": session.settings.every}
     if len(roots) > 1:
         seen["models"] = [_model(root) for root in roots]
     dtype = _autocast_dtype()
@@ -181,6 +181,18 @@ def _ddp(session: Seen) -> dict[str, Any]:
     trained = [p for found in session.optimizers.outermost() for p in _optimizers.parameters_of(found)]
     outside = [name for name, p in session.models.in_order(trained) if id(p) not in reduced]
     return {**facts, "fsdp": _fsdp.policy_of(groups), "outside": outside}
+
+
+def _layout(session: Seen) -> dict[str, int]:
+    """Over how many ranks the model is replicated, sharded, and split into tensors; only what is more than one."""
+    sizes = {"replicate": 1, "shard": 1, "tensor": 1}
+    for wrapper in session.ddp_wrappers():
+        sizes["replicate"] = max(sizes["replicate"], dist.get_world_size(wrapper.process_group))
+    for _, root in session.models.roots():
+        groups = list(_fsdp.groups_in(root))
+        told = {**_fsdp.split_of(groups), "tensor": _fsdp.tensor_split_of(root, groups)}
+        sizes = {kind: max(size, told[kind]) for kind, size in sizes.items()}
+    return {kind: size for kind, size in sizes.items() if size > 1}
 
 
 def _is_sharded(root: torch.nn.Module) -> bool:

@@ -5,6 +5,7 @@ Never a collective. Where another version of torch keeps a fact elsewhere, it is
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -70,6 +71,28 @@ def stale_in(root: torch.nn.Module) -> int:
     """How many parameters are gathered, and are not what the ranks hold any more."""
     return sum(_is_gathered(parameter) and _is_stale(parameter)
                for group in groups_in(root) for parameter in group.fsdp_params)
+
+
+def split_of(groups: list[Any]) -> dict[str, int]:
+    """Over how many ranks FSDP2 spreads replicas and shards."""
+    sizes = {"replicate": "replicate_mesh_size", "shard": "shard_mesh_size"}
+    return {kind: max((getattr(group.mesh_info, size, 1) for group in groups), default=1)
+            for kind, size in sizes.items()}
+
+
+def tensor_split_of(root: torch.nn.Module, groups: list[Any]) -> int:
+    """Over how many ranks parameters are split without FSDP2, as by tensor parallelism."""
+    specs = {id(parameter.sharded_param): getattr(parameter, "_tp_spec", None)
+             for group in groups for parameter in group.fsdp_params}
+    split = 1
+    for parameter in parameters(root):
+        layout: Any = specs.get(id(parameter), parameter if is_sharded(parameter) else None)
+        if layout is None:
+            continue
+        sizes = (size for size, placement in zip(layout.device_mesh.shape, layout.placements)
+                 if hasattr(placement, "dim"))
+        split = max(split, math.prod(sizes))
+    return split
 
 
 def policy_of(groups: list[Any]) -> dict[str, Any]:

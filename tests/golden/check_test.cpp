@@ -229,6 +229,70 @@ TEST_F(GoldenCheck, IsBaselineForAnotherWorldSize) {
   EXPECT_NE(result.why.find("found 'tiny', variant 'a', 4 ranks"), std::string::npos) << result.why;
 }
 
+/// A golden of whole tensors that may lie in parts, and runs of the same training in parts.
+class BorrowedGoldenCheck : public GoldenCheck {
+ protected:
+  BorrowedGoldenCheck() : GoldenCheck(borrowed()) {
+    bench_.run("b") = tiny_run(bench_.scenario.variant("a"), "b/0");
+    give_sums(bench_.run("a"));
+    give_sums(bench_.run("b"));
+    for_weights(bench_.run("b"), [](trace::Record& weight) {
+      weight.digest = *weight.sum;
+      weight.is_joined = true;
+      *weight.norm *= 1 + 1e-15;  // added up in another order
+    });
+    for (const std::int64_t rank : {0, 1})
+      step_at(bench_.run("b"), rank, 1).records.push_back(text(Channel::kCollective, "0", "allgather"));
+    accept(give_sums);
+  }
+
+  static Json borrowed() {
+    Json changes = with_golden();
+    changes["variants"]["b"] = {{"train", {{"optimizer", {{"lr", 0.3}}}}}};
+    changes["checks"] = {{{"that", "golden"}, {"variants", {"a"}}},
+                         {{"that", "golden"}, {"variants", {"b"}}, {"of", "a"}}};
+    return changes;
+  }
+
+  static void for_weights(trace::RunTrace& run, const std::function<void(trace::Record&)>& change) {
+    for (trace::Trace& rank : run.ranks) {
+      for (trace::Step& step : rank.steps) {
+        for (trace::Record& record : step.records) {
+          if (record.channel == Channel::kWeight) change(record);
+        }
+      }
+    }
+  }
+
+  static void give_sums(trace::RunTrace& run) {
+    for_weights(run, [](trace::Record& weight) {
+      weight.sum = trace::Digest{.high = weight.digest.low, .low = weight.digest.high};
+    });
+  }
+};
+
+TEST_F(BorrowedGoldenCheck, HoldsSumsThatPartsAreComparedWith) {
+  EXPECT_TRUE(agrees(check()));
+  const auto result = bench_.check(1);
+  EXPECT_TRUE(agrees(result)) << result.why;
+  EXPECT_EQ(result.why, "collectives are not compared with those of 'a'");
+  EXPECT_NE(read_file(file()).find(" fc.bias +"), std::string::npos);
+}
+
+TEST_F(BorrowedGoldenCheck, SeesAnotherBitAndAnotherRecipe) {
+  trace::Record& weight = at(bench_.run("b"), 1, 2, Channel::kWeight, "fc.bias");
+  weight.digest.low ^= 1;
+  const auto result = bench_.check(1);
+  EXPECT_TRUE(diverges_at(result, 2, Channel::kWeight, "fc.bias", 1));
+  EXPECT_NE(result.next.find("give it a golden of its own"), std::string::npos) << result.next;
+  weight.digest.low ^= 1;
+  *weight.norm *= 1.1;
+  EXPECT_TRUE(is_inconclusive(bench_.check(1), "contradicts itself"));
+  *weight.norm /= 1.1;
+  bench_.train_digests["a"] = "another";
+  EXPECT_EQ(bench_.check(1).status, Status::kBaseline) << "the training whose golden it is has changed";
+}
+
 TEST_F(GoldenCheck, IsBaselineWhenStaleWithEqualTraces) {
   accept();
   bench_.train_digests["a"] = "another";

@@ -94,6 +94,12 @@ TEST(GoldenFile, LosesNothingOfOddRecords) {
   text.shape = {static_cast<std::int64_t>(text.text.size())};
   Record unknown = text;  // whose digest does not follow from its value
   unknown.digest.high ^= 1;
+  Record in_parts = floats(Channel::kWeight, "parts", {1, 2}), with_sum = floats(Channel::kWeight, "sum", {1, 2});
+  in_parts.is_joined = true;
+  in_parts.layout = "dp=2: S(0)";
+  with_sum.sum = trace::Digest{.high = 3, .low = 4};
+  Record value_with_sum = scalar(Channel::kWeight, "scale", 0.1F);
+  value_with_sum.sum = with_sum.sum;
   Record other_type = floats(Channel::kWeight, "w", {1, 2}, {1, 2});
   const std::vector<Record> records = {integers(Channel::kSamples, "ids", {-1, 0, 5}),
                                        integers(Channel::kSamples, "none", {}),
@@ -107,6 +113,9 @@ TEST(GoldenFile, LosesNothingOfOddRecords) {
                                        floats(Channel::kGradient, "clipped w", {0.1F, 2}),
                                        other_type,
                                        floats(Channel::kWeight, "a \"b\\ \n\x7f\xc3\xa4", {1, 2}),
+                                       in_parts,
+                                       with_sum,
+                                       value_with_sum,
                                        unknown,
                                        text};
   std::vector<Record> fewer(records.begin() + 1, records.end() - 3), turned(records.rbegin(), records.rend());

@@ -127,6 +127,31 @@ TEST(Usage, FsdpLeavesNothingUndone) {
             "2 gradients were not reduced over all ranks before their update");
 }
 
+TEST(Usage, RanksShareTheModelAsItIsPromised) {
+  const auto judged = [](const Json& seen, std::optional<std::set<std::string>> promised) {
+    const scenario::Promises promises{.known = std::set<std::string>{"layout"}, .layout = std::move(promised)};
+    return ask(law_named("usage"), recorded({}, seen), promises);
+  };
+  const Json hsdp = {{"layout", {{"replicate", 2}, {"shard", 4}}}}, whole = {{"layout", Json::object()}};
+  EXPECT_TRUE(judged(hsdp, {{"replicate", "shard"}}).holds());
+  EXPECT_TRUE(judged(hsdp, std::nullopt).holds());
+  EXPECT_TRUE(judged(whole, std::set<std::string>{}).holds());
+  for (const auto& [seen, promised, expected, actual] :
+       {std::tuple(hsdp, std::set<std::string>{"shard"}, "shard", "replicate over 2 ranks and shard over 4 ranks"),
+        std::tuple(whole, std::set<std::string>{"replicate", "tensor"}, "replicate and tensor", "one whole model"),
+        std::tuple(hsdp, std::set<std::string>{}, "one whole model",
+                   "replicate over 2 ranks and shard over 4 ranks")}) {
+    const Outcome outcome = judged(seen, promised);
+    ASSERT_TRUE(outcome.broken);
+    EXPECT_EQ(outcome.broken->expected, expected);
+    EXPECT_EQ(outcome.broken->actual, actual);
+    EXPECT_EQ(outcome.broken->cause, "model.other_layout");
+  }
+  const Outcome unsaid = judged(Json::object(), std::set<std::string>{"shard"});
+  EXPECT_FALSE(unsaid.broken);
+  EXPECT_NE(unsaid.because.find("does not say how the ranks share the model"), std::string::npos) << unsaid.because;
+}
+
 /// Weights before the first update, each put together of two ranks' parts.
 trace::RunTrace with_parts(const std::vector<std::pair<std::vector<float>, bool>>& weights) {
   trace::RunTrace run = recorded();

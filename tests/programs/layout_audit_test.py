@@ -53,6 +53,24 @@ class LayoutAuditTest(ProgramTest):
         self.assertEqual(lines["same@hsdp 4"]["answer"], "broken")
         self.assertEqual(lines["laws@ddp 2"]["answer"], "holds")
 
+    def test_a_golden_of_one_layout_judges_another(self):
+        scenario = json.loads((self.folder / "train.json").read_text())
+        layouts = {"ddp": "replicate", "fsdp": "shard"}
+        scenario.update(
+            world_size=2, variants={name: {"program": {"arguments": {"--layout": name}}, "promises": {"layout": [kind]}}
+                                    for name, kind in layouts.items()},
+            checks=[{"that": "laws", "laws": ["usage"]}, {"that": "equal", "variants": ["ddp", "fsdp"]},
+                    {"that": "golden", "variants": ["ddp"]}, {"that": "golden", "variants": ["fsdp"], "of": "ddp"}])
+        scenario["program"]["stop_after"] = 3
+        (self.folder / "train.json").write_text(json.dumps(scenario))
+
+        for words in (["golden", "accept", "train.json", "--reason", "the first", "--dirty", "--in-ci"],
+                      ["run", "train.json"]):
+            ended = lockstep(*words, cwd=self.folder, env=environment())
+            self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
+        self.assertEqual([path.name for path in self.folder.glob("golden/layouts/*")], ["ddp.golden"])
+        self.assertIn("collectives are not compared with those of 'ddp'", ended.stdout)
+
     def test_a_layout_that_fails_is_never_green(self):
         said, lines = self.audited(self.file(("ddp", 2), ("fdsp", 2)), "--steps", 2, code=4)
         self.assertRegex(said, "^2 layouts, against ddp 2: fdsp 2 is undecided: .*invalid choice: 'fdsp'")

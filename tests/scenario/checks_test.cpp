@@ -69,6 +69,24 @@ TEST(Checks, UnknownVariantNamesTheNearest) {
                  "checks.0 (golden)", "w1", "'x*'");
 }
 
+TEST(Checks, AGoldenThatIsBorrowedIsAcceptedElsewhereAndOfAsManyRanks) {
+  const auto checks = [](const Json& borrowed) {
+    return checked(worlds(), {{{"that", "golden"}, {"variants", {"w2", "w4"}}}, borrowed});
+  };
+  const auto borrowed = [](const char* by, const char* of) {
+    return Json{{"that", "golden"}, {"variants", {by}}, {"of", of}};
+  };
+  EXPECT_EQ(load(checks(borrowed("w4-again", "w4"))).checks.at(1).of, "w4");
+  EXPECT_PROBLEM(problem_of(checks(borrowed("w4-again", "w2"))), "none of another number of ranks",
+                 ": checks.1 (golden).of", "a golden of 4 ranks", "'w2', with 2");
+  EXPECT_PROBLEM(problem_of(checks(borrowed("w4-again", "w1"))), "no check accepts the golden",
+                 ": checks.1 (golden).of", "a variant of another golden check", "'w1'");
+  EXPECT_PROBLEM(problem_of(checks(borrowed("w4", "w4"))), "has a golden of its own", ": checks.1 (golden)",
+                 "other variants", "w4");
+  EXPECT_PROBLEM(problem_of(checks(borrowed("w4-again", "w5"))), "a variant that does not exist",
+                 ": checks.1 (golden).of", "w4-again", "'w5'");
+}
+
 TEST(Checks, UnknownChannelNamesTheNearest) {
   const Problem problem = refused(worlds(), {{"that", "golden"}, {"on", {"loss", "weights"}}});
   EXPECT_PROBLEM(problem, "an unknown channel", ": checks.0 (golden).on", "gradient.local, gradient", "'weights'");
