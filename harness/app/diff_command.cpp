@@ -196,7 +196,7 @@ int diff(const DiffOptions& options) {
       notes.push_back("not compared, because one side or both did not record it: " + join(not_compared, ", "));
     for (const judge::Recording* side : {&left, &right}) {
       const std::string steps = side->promises ? judge::steps_left_out(side->trace, *side->promises) : "";
-      for (const std::string& left_out : {steps, judge::muted_text(side->trace)}) {
+      for (const std::string& left_out : {steps, judge::muted_text(side->trace), judge::unread_text(side->trace)}) {
         if (!left_out.empty()) notes.push_back(side->trace.run + ": " + left_out);
       }
     }

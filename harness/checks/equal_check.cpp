@@ -1,7 +1,7 @@
+#include "harness/checks/across_layouts.h"
 #include "harness/checks/check.h"
 #include "harness/checks/numbers.h"
 #include "harness/compare/rounding.h"
-#include "harness/laws/seen_facts.h"
 
 namespace lockstep::checks {
 /// Every later variant against the first.
@@ -9,15 +9,16 @@ CheckResult check_equal(const CheckInput& input) {
   CheckResult total;
   const auto judge = [&input](const trace::RunTrace& reference, const trace::RunTrace& other) {
     std::vector<trace::Channel> channels = channels_of(input, reference, other);
-    const bool exchanges_other = input.spec.channels.empty() && laws::lie_otherwise(reference, other) &&
-                                 std::erase(channels, trace::Channel::kCollective) > 0;
-    CheckResult result = result_of(compare::compare_runs(reference, other, channels, compare::bitwise), input);
+    const std::string unlike = leave_collectives_out(reference, other, input, channels);
+    CheckResult result = result_of(
+        compare::compare_runs(reference, other, channels, compare::bitwise, across_layouts(reference, other)), input);
     if (result.divergence) {
       compare::name_rounding(*result.divergence, reference, other);
       name_equal_numbers(*result.divergence, reference, other, channels, input);
     }
-    if (exchanges_other && result.status == CheckResult::Status::kAgree)
-      result.why = "collectives are not compared: the ranks share the model in different ways";
+    const std::string left_out = left_out_across_layouts(reference, other);
+    if (result.status == CheckResult::Status::kAgree)
+      result.why = unlike + (unlike.empty() || left_out.empty() ? "" : "; ") + left_out;
     return result;
   };
   for (std::size_t i = 1; i < input.spec.variants.size(); ++i)

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "harness/base/text.h"
+#include "harness/checks/across_layouts.h"
 #include "harness/compare/rounding.h"
 #include "harness/laws/held.h"
 #include "harness/laws/seen_facts.h"
@@ -208,8 +209,10 @@ bool chooses_kernel(Channel channel, const std::string& name) {
          });
 }
 
-CheckResult compare_numbers(const RunTrace& left, const RunTrace& right, const std::vector<Channel>& channels,
-                            const CheckInput& input, const compare::Scope& scope) {
+CheckResult compare_numbers(const RunTrace& left, const RunTrace& right, std::vector<Channel> channels,
+                            const CheckInput& input, const compare::Scope& within) {
+  const compare::Scope scope = across_layouts(left, right, within);
+  const std::string unlike = leave_collectives_out(left, right, input, channels);
   CheckResult result = result_of(compare::compare_runs(left, right, channels, compare::bitwise, scope), input);
   if (!input.promises_of(left).known || !input.promises_of(right).known) return result;
   SetAside aside(left, right, input.spec.channels);
@@ -231,8 +234,11 @@ CheckResult compare_numbers(const RunTrace& left, const RunTrace& right, const s
     if (is_behind) result.divergence = aside.first_channel();
     return result;
   }
-  if (result.status == CheckResult::Status::kAgree && !aside.notes().empty())
-    result.why = "all numbers are equal; " + join(aside.notes(), "; ");
+  std::vector<std::string> notes = aside.notes();
+  if (!unlike.empty()) notes.push_back(unlike);
+  if (std::string left_out = left_out_across_layouts(left, right); !left_out.empty()) notes.push_back(left_out);
+  if (result.status == CheckResult::Status::kAgree && !notes.empty())
+    result.why = "all numbers are equal; " + join(notes, "; ");
   if (result.status == CheckResult::Status::kAgree && !aside.lacking().empty()) {
     result.status = CheckResult::Status::kInconclusive;
     result.why = aside.lacking() + (result.why.empty() ? "" : "; " + result.why);

@@ -17,8 +17,8 @@ bool chooses_kernel(trace::Channel channel, const std::string& name);
 /// aside. They are inconclusive without weights. If more differs, a generator or a collective comes first: it may be
 /// the reason. Gradients and options are *expected* to differ where everything else is equal.
 CheckResult compare_numbers(const trace::RunTrace& left, const trace::RunTrace& right,
-                            const std::vector<trace::Channel>& channels, const CheckInput& input,
-                            const compare::Scope& scope = {});
+                            std::vector<trace::Channel> channels, const CheckInput& input,
+                            const compare::Scope& within = {});
 
 /// Says so where two runs part in their collectives alone: that is *expected*, unless the check names that channel.
 void name_equal_numbers(compare::Divergence& at, const trace::RunTrace& left, const trace::RunTrace& right,

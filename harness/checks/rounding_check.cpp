@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "harness/base/text.h"
+#include "harness/checks/across_layouts.h"
 #include "harness/checks/check.h"
 #include "harness/checks/steep_updates.h"
 #include "harness/compare/beyond_rounding.h"
@@ -52,6 +53,7 @@ class Reductions {
 
   /// What one side's gradient is, where the other's is the mean that was promised; nothing where both are, or neither.
   std::optional<std::string> odd_one(const trace::Record& gradient, std::int64_t step, std::int64_t rank) {
+    if (laws::changed_by_hand(left_.run, step) || laws::changed_by_hand(right_.run, step)) return std::nullopt;
     const auto left = left_.broken(gradient.name, step, rank), right = right_.broken(gradient.name, step, rank);
     if (left.has_value() == right.has_value()) return std::nullopt;
     return std::string(left ? "the left" : "the right") +
@@ -124,7 +126,8 @@ CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTra
     }
     return a.channel == trace::Channel::kGradient ? reductions.odd_one(a, step, rank) : beyond;
   };
-  CheckResult result = result_of(compare::compare_runs(reference, other, channels, relation, scope), input);
+  const compare::Scope comparable = across_layouts(reference, other, scope);
+  CheckResult result = result_of(compare::compare_runs(reference, other, channels, relation, comparable), input);
   const auto leave_open = [&](const std::string& why, const std::string& next) {
     result.status = CheckResult::Status::kInconclusive;
     result.why = reference.run + " and " + other.run + ": " + why;
@@ -154,7 +157,8 @@ CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTra
                    " on a wrong factor of 1 + 2^-10 would no longer show",
                shorter);
   } else if (result.status == CheckResult::Status::kAgree) {
-    result.why = steep.says();
+    const std::string left_out = left_out_across_layouts(reference, other);
+    result.why = steep.says() + (steep.says().empty() || left_out.empty() ? "" : "; ") + left_out;
   }
   return result;
 }

@@ -42,8 +42,8 @@ Relation within_times(const RoundingBound& bound, double times, const Relation& 
     if (!rounding || !std::isfinite(rounding->distance) || rounding->distance <= times * rounding->bound)
       return std::nullopt;
     if (tells && !of_step(a, b, step, rank)) return std::nullopt;
-    return "the distance is " + rounded(rounding->distance, 3) + ", rounding explains " + rounded(rounding->bound, 3) +
-           " at most";
+    return "the distance is at least " + rounded(rounding->distance, 3) + ", rounding explains " +
+           rounded(rounding->bound, 3) + " at most";
   };
 }
 

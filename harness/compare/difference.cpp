@@ -195,7 +195,25 @@ class Walker {
     divergence.expected = shown(left, by_sum);
     divergence.actual = shown(right, by_sum);
     divergence.relation = std::move(relation);
+    name_parts(divergence, left, right);
     conclude(std::move(divergence), pair);
+  }
+
+  /// Of two tensors that lie in the same parts, those that differ, and the ranks that hold them.
+  static void name_parts(Divergence& divergence, const Record& left, const Record& right) {
+    const auto same_box = [](const trace::RankPart& a, const trace::RankPart& b) { return a.box == b.box; };
+    if (!std::equal(left.parts.begin(), left.parts.end(), right.parts.begin(), right.parts.end(), same_box)) return;
+    std::vector<std::string> places;
+    for (std::size_t i = 0; i < left.parts.size(); ++i) {
+      const trace::RankPart &its = left.parts[i], &theirs = right.parts[i];
+      if (its.digest == theirs.digest) continue;
+      const bool is_of_one_rank = its.rank == theirs.rank;
+      if (places.empty() && is_of_one_rank) divergence.rank = its.rank;
+      places.push_back(its.box + " on rank " + std::to_string(its.rank) +
+                       (is_of_one_rank ? "" : " and rank " + std::to_string(theirs.rank)));
+    }
+    if (places.empty() || places.size() == left.parts.size()) return;
+    divergence.relation += (divergence.relation.empty() ? "" : ", ") + ("in " + some_of(places, 3)) + " only";
   }
 
   Divergence divergence_at(const laws::RecordPlace& at, const Pair& pair) const {

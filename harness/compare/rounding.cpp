@@ -319,8 +319,8 @@ Relation within(const RoundingBound& bound) {
                                ? "; without sketches it may be rounding"
                                : "");
     if (rounding->explained()) return std::nullopt;
-    return *different + "; rounding explains at most " + to_decimal(rounding->bound) + ", the distance is " +
-           to_decimal(rounding->distance);
+    return *different + "; rounding explains at most " + rounded(rounding->bound, 4) + ", the distance is at least " +
+           rounded(rounding->distance, 4);
   };
 }
 

@@ -46,6 +46,11 @@ std::string more(const std::vector<std::int64_t>& ids, const char* what) {
          (ids.size() > 1 ? " and " + std::to_string(ids.size() - 1) + " more are " : " is ") + what;
 }
 
+bool has_step(const trace::RunTrace& run, std::int64_t step) {
+  return std::any_of(run.ranks.begin(), run.ranks.end(),
+                     [&](const trace::Trace& rank) { return rank.find(step) != nullptr; });
+}
+
 /// First step in which the global batches are not the same samples.
 Comparison compare_global_batches(const trace::RunTrace& left, const trace::RunTrace& right, const Scope& scope) {
   Comparison result;
@@ -81,6 +86,8 @@ Comparison compare_global_batches(const trace::RunTrace& left, const trace::RunT
         .right = right.run,
         .expected = std::to_string(a.ids.size()) + " samples in the global batch",
         .actual = std::to_string(b.ids.size()) + " samples" + more(missing, "missing") + more(extra, "extra")};
+    if (!has_step(left, step)) result.first->left.missing = Missing::kStep;
+    if (!has_step(right, step)) result.first->right.missing = Missing::kStep;
     explain(*result.first, {.world_size = right.world_size()});
     return result;
   }

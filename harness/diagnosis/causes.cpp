@@ -359,7 +359,8 @@ constexpr Cause kCauses[] = {
      "https://github.com/bl0/moco/issues/4", Known::kByLaw},
     {"init.shards_alike", Class::kSemantic,
      "Each rank drew its shards of the weights from the same numbers: the parts of a tensor repeat each other.",
-     "Draw the whole tensor on each rank and keep a shard, or give DTensors torch's own initialisers and one seed.",
+     "Draw the whole tensor on each rank and keep a shard: on a CPU torch draws a DTensor's shards from one seed "
+     "alike.",
      "https://docs.pytorch.org/docs/stable/distributed.tensor.html", Known::kByLaw},
     {"init.weights", Class::kSemantic,
      "The training starts with other weights than the other side, or than its recipe draws.",

@@ -10,6 +10,7 @@
 #include "harness/laws/clip_norm.h"
 #include "harness/laws/held.h"
 #include "harness/laws/own_gradients.h"
+#include "harness/laws/reduced_sum.h"
 #include "harness/trace/batch_share.h"
 
 namespace lockstep::diagnosis {
@@ -143,6 +144,14 @@ bool unscales_after_clipping(const Side& side, std::int64_t step) {
   return false;
 }
 
+/// Whether a script was seen to change gradients itself after they were reduced.
+bool changes_by_hand(const Side& side, std::int64_t step) {
+  if (laws::changed_by_hand(*side.run, step)) return true;
+  const auto gradients = Held(*side.run, side.rank, step).all(Channel::kGradient);
+  return std::any_of(gradients.begin(), gradients.end(),
+                     [](const trace::Record* gradient) { return gradient->name.starts_with("reduced "); });
+}
+
 std::vector<Suspect> of_calls(const Side& side, const Side& other, std::int64_t step) {
   const double its = told_in(side, step, "seen.clips").value_or(0),
                others = told_in(other, step, "seen.clips").value_or(0);
@@ -156,6 +165,7 @@ std::vector<Suspect> of_calls(const Side& side, const Side& other, std::int64_t 
              {seen + to_decimal(its) + " times, once for each of " + to_decimal(passes) + " micro-batches; " +
               other.run->run + " clips " + to_decimal(others) + (others == 1 ? " time" : " times")}}};
   const auto most = told_in(other, step, "seen.clip_norm");
+  if (changes_by_hand(side, step)) return {};
   if (its > 0 || others == 0 || !most || !(final_norm(side, step) > *most * (1 + laws::kNormError))) return {};
   return {
       {"clip.missing",

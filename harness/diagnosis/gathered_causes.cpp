@@ -5,6 +5,7 @@
 #include "harness/diagnosis/diagnosers.h"
 #include "harness/diagnosis/program_facts.h"
 #include "harness/laws/held.h"
+#include "harness/laws/seen_facts.h"
 #include "harness/trace/collective_record.h"
 
 namespace lockstep::diagnosis {
@@ -62,6 +63,8 @@ bool same_losses(const Scene& scene) {
 
 std::vector<Suspect> suspects_in_gathered(const Scene& scene) {
   if (!is_between_programs(scene) || scene.left.run->world_size() != scene.right.run->world_size()) return {};
+  const auto gathers_weights = [](const Side& side) { return laws::ddp_has(*side.run, "sharded"); };
+  if (gathers_weights(scene.left) || gathers_weights(scene.right)) return {};
   const std::int64_t step = scene.at.step, ranks = scene.right.run->world_size();
   const Exchanged left = exchanged_in(Held(*scene.left.run, scene.left.rank, step)),
                   right = exchanged_in(Held(*scene.right.run, scene.right.rank, step));

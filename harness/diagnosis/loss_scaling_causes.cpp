@@ -1,12 +1,16 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include "harness/base/text.h"
 #include "harness/diagnosis/diagnosers.h"
 #include "harness/diagnosis/program_facts.h"
 #include "harness/diagnosis/reduction_causes.h"
 #include "harness/laws/own_gradients.h"
+#include "harness/laws/seen_facts.h"
 #include "harness/trace/batch_share.h"
 #include "harness/trace/entry.h"
 
@@ -75,14 +79,16 @@ void ask_scripts(const Scene& scene, const Cut& of, const Cut& other, double fac
   const double multiplied = scales("seen.loss_multiplied"), divided = scales("seen.loss_divided");
   const auto is = [](double one, double value) { return std::fabs(one / value - 1) < kSameScale; };
   const std::string who = "the script of " + of.side.run->run;
-  for (const auto& [is_it, refuted, seen] : {std::tuple(is(multiplied, factor) && is(divided, 1), "grad.accum_scale",
-                                                        " multiplies its loss by one more factor"),
-                                             std::tuple(is(multiplied, 1) && is(divided, 1 / factor),
-                                                        "loss.world_scale", " divides its loss by one factor less")}) {
+  for (const auto& [is_it, refuted, seen] :
+       {std::tuple(is(multiplied, factor) && is(divided, 1), "grad.accum_scale",
+                   " multiplies its loss by one more factor"),
+        std::tuple(is(multiplied, 1) && is(divided, 1 / factor), "loss.world_scale",
+                   divided < 1 ? " divides its loss by one factor less" : " divides its loss by one more factor")}) {
     if (!is_it || found.size() < 2) continue;
     std::erase_if(found, [&](const Suspect& suspect) { return suspect.cause == refuted; });
     for (Suspect& suspect : found)
-      suspect.evidence.push_back(who + seen + ", " + rounded(is(divided, 1) ? multiplied : 1 / divided, 6) +
+      suspect.evidence.push_back(who + seen + ", " +
+                                 rounded(is(divided, 1) ? multiplied : std::max(divided, 1 / divided), 6) +
                                  ", than the script of " + other.side.run->run);
   }
 }
@@ -102,11 +108,12 @@ std::vector<Mistake> mistakes_of(const Cut& of, const Cut& other) {
   const double each = of.ranks * of.micro_batches;
   if (of.ranks > 1 && of.micro_batches > 1)
     all.push_back({"loss.world_scale", each, "ranks times micro-batches, " + ranks_of(of) + " x " + a});
-  for (const auto& [name, size] : trace::mesh_of(*of.side.run))
+  std::map<std::int64_t, std::vector<std::string>> dimensions;
+  for (const auto& [name, size] : trace::mesh_of(*of.side.run)) dimensions[size].push_back(name);
+  for (const auto& [size, names] : dimensions)
     all.push_back({"grad.double_average", 1 / static_cast<double>(size),
-                   "one over the ranks of the mesh's dimension " + name +
-                       ", whose gradients are whole or averaged "
-                       "already"});
+                   "one over the ranks of the mesh's dimension " + join(names, ", or of ") +
+                       ", whose gradients are whole or averaged already"});
   all.push_back({"loss.denominator_global", 1 / of.ranks,
                  "one over the number of ranks: each divides its part by the count of all, and the reduction divides "
                  "again"});
@@ -140,7 +147,7 @@ void look_at_loss(const Cut& of, const Cut& other, double factor, std::vector<Su
   }
   if (std::fabs(factor * of.ranks - 1) > kSameScale) return;
   Suspect averaged{"grad.double_average", found[0].evidence};
-  found.insert(same ? found.begin() : found.end(), averaged);
+  if (!accuses(found, averaged.cause)) found.insert(same ? found.begin() : found.end(), averaged);
 }
 
 std::vector<Suspect> suspects_of(const Scene& scene, const Cut& of, const Cut& other, double factor) {
@@ -172,6 +179,10 @@ bool is_taken_off(const Scene& scene, double factor) {
 
 std::vector<Suspect> suspects_in_loss_scaling(const Scene& scene) {
   if (!scene.left || !scene.right || scene.within_one_run()) return {};
+  // A hook of a tensor may scale its gradient in any way, and FSDP2 calls none.
+  for (const Side* side : {&scene.left, &scene.right}) {
+    if (laws::seen_of(*side->run, "hooks") == Json(true)) return {};
+  }
   const OwnGradients left(*scene.left.run, scene.at.step), right(*scene.right.run, scene.at.step);
   if (!left.complete() || !right.complete()) return {};
   const laws::Made of_left = left.mean(), of_right = right.mean();

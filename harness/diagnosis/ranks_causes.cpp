@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -83,10 +84,21 @@ std::vector<Suspect> suspects_of(const RanksApart& ranks, const Divergence& at) 
   return {};
 }
 
+/// Whether a weight has another shape on the other side: a rank holds a part of it, and not its copy.
+bool splits_tensors_itself(const Scene& scene) {
+  if (!scene.left || !scene.right) return false;
+  const auto left = laws::Held(*scene.left.run, scene.left.rank, scene.at.step).all(Channel::kWeight);
+  return std::any_of(left.begin(), left.end(), [&](const trace::Record* weight) {
+    const trace::Record* other = scene.right.find(scene.at.step, Channel::kWeight, weight->name);
+    return other != nullptr && other->shape != weight->shape;
+  });
+}
+
 }  // namespace
 
 std::vector<Suspect> suspects_in_ranks(const Scene& scene) {
   if (scene.within_one_run()) return suspects_of({scene.left, scene.right}, scene.at);
+  if (splits_tensors_itself(scene)) return {};
   return between(scene, [&](const Side& side) {
     const auto apart = ranks_apart(side, scene.at);
     return apart ? suspects_of(*apart, scene.at) : std::vector<Suspect>{};

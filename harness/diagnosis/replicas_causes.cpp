@@ -7,6 +7,7 @@
 #include "harness/base/text.h"
 #include "harness/diagnosis/program_facts.h"
 #include "harness/laws/own_gradients.h"
+#include "harness/trace/batch_share.h"
 #include "harness/trace/entry.h"
 
 namespace lockstep::diagnosis {
@@ -209,7 +210,9 @@ std::vector<Suspect> suspects_in_written_weights(const Side& side, std::int64_t 
   for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) {
     const Held its(run, rank, step), its_before(run, rank, step - 1);
     if (first.all(Channel::kWeight).empty() || laws::same(first, its, Channel::kWeight)) continue;
-    const std::string ranks = "rank 0 and rank " + std::to_string(rank);
+    const bool are_whole = trace::mesh_of(run).empty();
+    const std::string ranks =
+        "rank 0 and rank " + std::to_string(rank) + (are_whole ? "" : ", with the ranks that share their tensors,");
     if (run.ranks[0].steps.front().step == step) {
       if (!are_given || differs_outside(ddp, first, its)) return {};
       return {{"model.written_on_rank",

@@ -146,6 +146,7 @@ Record as_kept(Record record) {
   if (record.number) record.norm = std::fabs(*record.number);
   record.shard.reset();
   record.layout.clear();
+  record.parts.clear();
   record.is_repeated = false;
   if (record.sum && !is_its_value(record)) {
     record.digest = *record.sum;

@@ -5,6 +5,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/text.h"
+#include "harness/checks/across_layouts.h"
 #include "harness/checks/check.h"
 #include "harness/compare/environments.h"
 #include "harness/compare/rounding.h"
@@ -332,8 +333,9 @@ CheckResult judge_entry(const Golden& file, const Entry& golden, const CheckInpu
     return CheckResult{.status = Status::kBaseline, .why = why, .next = accept_command(input)};
   const std::vector<trace::Channel> channels = compared_channels(input, run);
   std::string untruth;
+  const compare::Scope scope = input.spec.of.empty() ? compare::Scope() : checks::across_layouts({&run});
   CheckResult result =
-      checks::result_of(compare::compare_runs(golden.run, run, channels, bitwise_and_true(untruth)), input);
+      checks::result_of(compare::compare_runs(golden.run, run, channels, bitwise_and_true(untruth), scope), input);
   if (result.next.empty()) result.next = accept_command(input);
   const bool stale = golden.run.ranks[0].header.value("train_digest", "") !=
                          input.train_digests.at(accepted_variant(input, variant).name) ||

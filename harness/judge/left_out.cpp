@@ -1,7 +1,10 @@
 #include "harness/judge/left_out.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
+#include "harness/base/text.h"
 #include "harness/laws/seen_facts.h"
 
 namespace lockstep::judge {
@@ -33,6 +36,20 @@ std::string muted_text(const trace::RunTrace& run) {
   if (updates == 0) return "";
   return "lockstep.off() left " + std::to_string(updates) + (updates == 1 ? " update" : " updates") +
          " out: nothing of that was recorded or compared";
+}
+
+std::string unread_text(const trace::RunTrace& run) {
+  constexpr std::string_view kUnread = "seen.unread ";
+  std::set<std::string> names;
+  for (const trace::Step& step : run.ranks[0].steps) {
+    for (const trace::Record& record : step.records) {
+      if (record.channel == trace::Channel::kLedger && record.name.starts_with(kUnread))
+        names.insert(record.name.substr(kUnread.size()));
+    }
+  }
+  constexpr std::size_t kShown = 3;
+  return names.empty() ? ""
+                       : "could not be read, and were not compared: " + some_of({names.begin(), names.end()}, kShown);
 }
 
 std::string muted_otherwise(const std::vector<const trace::RunTrace*>& runs) {

@@ -20,6 +20,9 @@ std::int64_t muted_updates(const trace::RunTrace& run);
 /// Says how many those are; empty: none.
 std::string muted_text(const trace::RunTrace& run);
 
+/// Says which tensors a program's recorder met and could not read, as gradients that are terms of a sum; empty: none.
+std::string unread_text(const trace::RunTrace& run);
+
 /// Why it shows less that these runs agree: they left unequally many updates out. Empty: as many.
 std::string muted_otherwise(const std::vector<const trace::RunTrace*>& runs);
 

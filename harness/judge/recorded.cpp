@@ -267,13 +267,42 @@ std::string connect(Recording& left, Recording& right) {
 
 namespace {
 
+/// Why runs of other numbers of ranks have no tensors to compare; empty: they have.
+std::string stages_of_a_pipeline(const Recorded& left, const Recorded& right) {
+  if (left.trace->world_size() == right.trace->world_size()) return "";
+  for (const Recorded* side : {&left, &right}) {
+    if (side->promises->known && !laws::hold_the_same_names(*side->trace))
+      return "the ranks of " + side->trace->run +
+             " hold other parameters, as the stages of a pipeline do: another number of ranks holds others";
+  }
+  return "";
+}
+
+/// Names a resumption that is equal up to rounding, and no more.
+void name_rounding_after_loading(CheckResult& result, const CheckInput& input) {
+  if (result.status != CheckResult::Status::kAgree ||
+      !checks::resumes_at_another_world_size(input.scenario, input.spec))
+    return;
+  const trace::RunTrace &straight = *input.of(input.spec.straight).front(),
+                        &resumed = *input.of(input.spec.interrupted).front();
+  const auto channels = checks::rounding_channels(input.spec, checks::channels_of(input, straight, resumed));
+  const compare::Comparison bits = compare::compare_runs(straight, resumed, channels, compare::bitwise,
+                                                         checks::after_loading(input.scenario, input.spec, resumed));
+  if (bits.first)
+    result.why +=
+        (result.why.empty() ? "" : "; ") + ("equal up to rounding, which is seen first at " + bits.first->place());
+}
+
 CheckResult judge_same_steps(const Recorded& left, const Recorded& right, const std::vector<trace::Channel>& channels,
                              const std::optional<Recorded>& source) {
+  if (const std::string stages = stages_of_a_pipeline(left, right); !stages.empty())
+    return {.status = CheckResult::Status::kInconclusive, .why = stages, .next = "compare runs of as many stages"};
   const PairOfRuns pair(left, right, channels, source);
   const CheckInput input = pair.input();
   CheckResult result;
   if (input.spec.traits().sides != scenario::Sides::kVariants) {
     result = run_check(input);
+    name_rounding_after_loading(result, input);
   } else {
     const auto compared = channels_of(input, *left.trace, *right.trace);
     result = checks::compare_numbers(*left.trace, *right.trace, compared, input);

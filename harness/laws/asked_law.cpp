@@ -32,24 +32,6 @@ std::string no_checkpoint_asked(const trace::RunTrace&, const scenario::Promises
   return promises.train.checkpoint.load ? "" : "it loads no checkpoint";
 }
 
-namespace {
-
-/// Whether all ranks have weights of the same names.
-bool hold_the_same_names(const trace::RunTrace& run) {
-  const auto names_of = [](const trace::Trace& rank) {
-    std::vector<std::string> names;
-    if (rank.steps.empty()) return names;
-    for (const trace::Record& record : rank.steps.front().records) {
-      if (record.channel == trace::Channel::kWeight) names.push_back(record.name);
-    }
-    return names;
-  };
-  return std::all_of(run.ranks.begin(), run.ranks.end(),
-                     [&](const trace::Trace& rank) { return names_of(rank) == names_of(run.ranks[0]); });
-}
-
-}  // namespace
-
 std::string no_ranks_asked(const trace::RunTrace& run, const scenario::Promises& promises) {
   if (run.world_size() < 2) return "the run is one process";
   if (!promises.known) return promises.train.ddp.wrap ? "" : "the recipe does not wrap its model in DDP";

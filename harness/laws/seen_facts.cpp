@@ -60,6 +60,19 @@ bool records(const trace::RunTrace& run, trace::Channel channel) {
   });
 }
 
+bool hold_the_same_names(const trace::RunTrace& run) {
+  const auto names_of = [](const trace::Trace& rank) {
+    std::vector<std::string> names;
+    if (rank.steps.empty()) return names;
+    for (const trace::Record& record : rank.steps.front().records) {
+      if (record.channel == trace::Channel::kWeight) names.push_back(record.name);
+    }
+    return names;
+  };
+  return std::all_of(run.ranks.begin(), run.ranks.end(),
+                     [&](const trace::Trace& rank) { return names_of(rank) == names_of(run.ranks[0]); });
+}
+
 Breach seen_breach(RecordPlace at, std::string expected, const std::string& actual, std::string cause) {
   return {.at = std::move(at),
           .expected = std::move(expected),

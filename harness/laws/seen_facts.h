@@ -41,6 +41,9 @@ bool ddp_has(const trace::RunTrace& run, const char* property);
 /// Whether any step of a run has a record of this channel.
 bool records(const trace::RunTrace& run, trace::Channel channel);
 
+/// Whether all ranks have weights of the same names; those of a pipeline's stages have others.
+bool hold_the_same_names(const trace::RunTrace& run);
+
 /// A breach that is the evidence for its own cause: the program was seen to do `actual`.
 Breach seen_breach(RecordPlace at, std::string expected, const std::string& actual, std::string cause);
 

@@ -92,6 +92,25 @@ StepNumbers steps_of(const trace::Trace& rank) {
   return steps;
 }
 
+/// Whether the sampler of a rank was told another number of shares, or another one of them, than the rank computes.
+bool deals_otherwise(const trace::Trace& rank) {
+  const Json seen = rank.header.value("seen", Json::object());
+  const Json sampler = seen.is_object() ? seen.value("sampler", Json::object()) : Json::object();
+  const trace::BatchShare share = trace::batch_share_of(rank);
+  return sampler.is_object() && sampler.contains("num_replicas") &&
+         (sampler["num_replicas"] != Json(share.count) || sampler.value("rank", Json()) != Json(share.number));
+}
+
+/// Whether all ranks take the same in all steps.
+bool all_take_the_same(const trace::RunTrace& run) {
+  for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) {
+    for (const trace::Step& step : run.ranks[0].steps) {
+      if (taken_in(run, 0, step.step) != taken_in(run, rank, step.step)) return false;
+    }
+  }
+  return true;
+}
+
 /// A rank takes what rank 0 takes, in all steps. `untold`: why that could not be told, where it could not.
 std::optional<Breach> are_not_split(const trace::RunTrace& run, const scenario::Promises& promises,
                                     std::string& untold) {
@@ -117,7 +136,9 @@ std::optional<Breach> are_not_split(const trace::RunTrace& run, const scenario::
     return seen_breach(samples_at(at, run.ranks[rank].rank, Held(run, rank, at)), "samples that rank 0 does not take",
                        "in all steps ranks 0 and " + number + " take the same " + std::to_string(all.size()) +
                            " samples in the same order",
-                       "data.not_sharded");
+                       all_take_the_same(run)             ? "data.not_sharded"
+                       : deals_otherwise(run.ranks[rank]) ? "data.sampler_options"
+                                                          : "");
   }
   return std::nullopt;
 }
@@ -272,15 +293,6 @@ bool are_to_split(const trace::RunTrace& run, const scenario::Promises& promises
 std::string no_shares_asked(const trace::RunTrace&, const scenario::Promises& promises) {
   if (promises.known || begins_within_an_epoch(promises.train)) return "";
   return "the check `covers` judges the samples of a recipe";
-}
-
-/// Whether the sampler of a rank was told another number of shares, or another one of them, than the rank computes.
-bool deals_otherwise(const trace::Trace& rank) {
-  const Json seen = rank.header.value("seen", Json::object());
-  const Json sampler = seen.is_object() ? seen.value("sampler", Json::object()) : Json::object();
-  const trace::BatchShare share = trace::batch_share_of(rank);
-  return sampler.is_object() && sampler.contains("num_replicas") &&
-         (sampler["num_replicas"] != Json(share.count) || sampler.value("rank", Json()) != Json(share.number));
 }
 
 /// Ranks that compute one share of the batch together take the same samples, in each step.

@@ -87,16 +87,31 @@ class Joining {
     const std::size_t count = count_of(expected.shard->whole);
     if (held != count)
       fail(*first_, "elements are on no rank", std::to_string(count) + " elements",
-           std::to_string(held) + ", in " + list_of_parts());
+           std::to_string(held) + ", in " + list_of_parts(), next_for_lost_elements());
   }
 
-  [[noreturn]] void fail(const Part& part, const std::string& what, std::string expected, std::string actual) const {
+  /// Ranks that do not make the same updates hold the parts of one tensor in different steps.
+  std::string next_for_lost_elements() const {
+    std::vector<std::string> updates;
+    bool differ = false;
+    for (const Trace& rank : run_.ranks) {
+      differ = differ || rank.steps.size() != run_.ranks[0].steps.size();
+      updates.push_back("rank " + std::to_string(rank.rank) + " " + std::to_string(rank.steps.size()));
+    }
+    return differ ? "look why the ranks do not make the same updates (steps recorded: " + join(updates, ", ") + ")"
+                  : kRunAgain;
+  }
+
+  static constexpr const char* kRunAgain = "run it again; shards that do not fit prove nothing";
+
+  [[noreturn]] void fail(const Part& part, const std::string& what, std::string expected, std::string actual,
+                         std::string next = kRunAgain) const {
     throw DamagedFile({.what = "the shards of a tensor do not make one: " + what,
                        .where = run_.ranks[part.rank].origin + ", step " + std::to_string(step_) + ", " +
                                 std::string(name_of(part.record->channel)) + " " + part.record->name,
                        .expected = std::move(expected),
                        .actual = std::move(actual),
-                       .next = "run it again; shards that do not fit prove nothing"});
+                       .next = std::move(next)});
   }
 
   static std::string text_of(const Record& record) {
@@ -132,9 +147,12 @@ class Joining {
     std::size_t boxes = 0, sampled = 0;
     for (const auto& [box, holders] : boxes_) {
       if (!has_elements(box)) continue;
-      const Record& part = *holders[std::min(replica, holders.size() - 1)].record;
+      const Part& holder = holders[std::min(replica, holders.size() - 1)];
+      const Record& part = *holder.record;
       ++boxes;
       whole.digest = part.digest;
+      whole.parts.push_back(
+          {.rank = run_.ranks[holder.rank].rank, .box = text_of_box(*part.shard, part.shape), .digest = part.digest});
       whole.sum = sum_of(*whole.sum, *part.sum);
       if (part.sketch) whole.sketch = whole.sketch ? sum_of(*whole.sketch, *part.sketch) : *part.sketch;
       const std::vector<Sampled> places = sampled_in(*part.shard, part.shape);
@@ -145,6 +163,7 @@ class Joining {
     if (whole.sketch) whole.norm = whole.sketch->norm;
     if (whole.sketch) whole.max_abs = whole.sketch->max_abs;
     whole.is_repeated = boxes > 1 && has_alike_parts(replica);
+    if (boxes == 1) whole.parts.clear();
     if (boxes == 1) return whole;  // one rank holds all of it: its digest is that of the tensor
     whole.is_joined = true;
     whole.digest = *whole.sum;

@@ -20,6 +20,15 @@ namespace lockstep::trace {
 /// Step number of the state before the first update.
 inline constexpr std::int64_t kInitialStep = -1;
 
+/// A part of a joined tensor.
+struct RankPart {
+  std::int64_t rank = 0;
+  std::string box;  ///< its elements: "[0:17, 0:34] of [34, 34]"
+  Digest digest;
+
+  bool operator==(const RankPart&) const = default;
+};
+
 /// One recorded tensor, number or text.
 struct Record {
   Channel channel = Channel::kSamples;
@@ -30,6 +39,7 @@ struct Record {
   std::optional<Digest> sum;           ///< additive_digest.h, where tensors may be sharded
   std::optional<Shard> shard;          ///< of a rank's part, whose `shape` is the part's
   bool is_joined = false;              ///< made of the shards of several ranks
+  std::vector<RankPart> parts;         ///< of a joined tensor; absent in goldens
   bool is_repeated = false;            ///< joined of parts that all hold the same elements, which differ
   std::string layout;                  ///< "dp_shard=2: S(0)", of a tensor that was made of shards
   std::optional<double> norm;          ///< L2 norm of a floating tensor

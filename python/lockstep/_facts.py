@@ -41,8 +41,9 @@ def header_of(session: Seen) -> dict[str, Any]:
         "modules": session.modules.new()}
     if isinstance(seen.get("data", {}).get("samples"), int):
         header["samples"] = seen["data"]["samples"]
-    if _autocast_dtype() is not None:
-        header["arithmetic"] = str(_autocast_dtype())[len("torch."):]
+    arithmetic = _arithmetic(session)
+    if arithmetic is not None:
+        header["arithmetic"] = arithmetic
     split = _data_parallel(session)
     if split is not None:
         header["data_parallel"] = split
@@ -126,6 +127,8 @@ def seen_in(session: Seen) -> dict[str, Any]:
                             "ddp": _ddp(session), "layout": _layout(session),
                             "model": _model(roots[0]) if roots else {}, "grad_scaler": session.scaler() is not None,
                             "seeds": session.seeds.said(), "loaded": session.loaded, "every": session.settings.every}
+    if any(getattr(p, "_backward_hooks", None) for root in roots for p in _fsdp.parameters(root)):
+        seen["hooks"] = True  # of tensors: they may change gradients
     if len(roots) > 1:
         seen["models"] = [_model(root) for root in roots]
     dtype = _autocast_dtype()
@@ -223,6 +226,16 @@ def _autocast_dtype() -> torch.dtype | None:
     accelerate = sys.modules.get("accelerate.state")
     state = getattr(getattr(accelerate, "AcceleratorState", None), "_shared_state", {})
     return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(str(state.get("_mixed_precision")))
+
+
+def _arithmetic(session: Seen) -> str | None:
+    """The dtype in which the model computes, where it is coarser than its weights: of autocast, or FSDP2's policy."""
+    dtype = _autocast_dtype()
+    if dtype is not None:
+        return str(dtype)[len("torch."):]
+    computes = {_fsdp.policy_of([group])["param_dtype"] for _, root in session.models.roots()
+                for group in _fsdp.groups_in(root)}
+    return next((name for name in ("bfloat16", "float16") if name in computes), None)
 
 
 def loader_facts(loader: Any, sampler: Any) -> dict[str, Any]:

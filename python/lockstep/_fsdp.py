@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from lockstep._shards import is_sharded, local
+from lockstep._shards import is_sharded, local, mesh_of
 
 
 def groups_in(root: torch.nn.Module) -> Iterator[Any]:
@@ -38,10 +38,11 @@ def data_parallel(root: torch.nn.Module, world_size: int) -> tuple[int, int] | N
     FSDP2 says it, for all ranks where a mesh of some parameter spans them. Where tensors are split without it, the
     ranks of one mesh compute one batch together.
     """
-    meshes = [parameter.device_mesh for parameter in parameters(root) if is_sharded(parameter)]
-    if all(mesh.size() != world_size for mesh in meshes):
-        return None  # ranks outside of it may compute batches of their own, as replicas of a program's own do
+    meshes = [mesh for mesh in map(mesh_of, parameters(root)) if mesh is not None]
     mesh = data_mesh_of(root)
+    if all(mesh.size() != world_size for mesh in meshes):
+        # FSDP2's ranks have batches of their own, and so may ranks outside of its mesh.
+        return _beside(meshes, world_size) if mesh is None and meshes else None
     if mesh is not None:
         return _number_in(mesh), mesh.size()
     return (0, 1) if all(mesh.size() == world_size for mesh in meshes) else None
@@ -86,7 +87,8 @@ def tensor_split_of(root: torch.nn.Module, groups: list[Any]) -> int:
              for group in groups for parameter in group.fsdp_params}
     split = 1
     for parameter in parameters(root):
-        layout: Any = specs.get(id(parameter), parameter if is_sharded(parameter) else None)
+        localized = getattr(parameter, "_st_info", None)
+        layout: Any = specs.get(id(parameter), parameter if is_sharded(parameter) else localized)
         if layout is None:
             continue
         sizes = (size for size, placement in zip(layout.device_mesh.shape, layout.placements)
@@ -105,7 +107,9 @@ def policy_of(groups: list[Any]) -> dict[str, Any]:
             computes = policy.param_dtype or parameter.sharded_param.dtype
             told["param_dtype"].add(str(computes)[len("torch."):])
             told["reduce_dtype"].add(str(policy.reduce_dtype or computes)[len("torch."):])
-    if any(getattr(group, "_all_reduce_hook", None) is not None for group in groups):
+    if any(getattr(group, "_all_reduce_hook", None) is not None or
+           any(getattr(p.sharded_param, "_post_accumulate_grad_hooks", None) for p in group.fsdp_params)
+           for group in groups):
         told["hook"] = {True}
     facts = {name: values.pop() if len(values) == 1 else "several" for name, values in told.items()}
     return {name: value for name, value in facts.items() if value is not None}
@@ -137,6 +141,19 @@ def _is_stale(parameter: Any) -> bool:
     if rank >= len(parts) or held.device != gathered.device or parts[rank].shape != held.shape:
         return False
     return not torch.equal(parts[rank], held.to(gathered.dtype))
+
+
+def _beside(meshes: list[Any], world_size: int) -> tuple[int, int] | None:
+    """Which this mesh is among those that split tensors alike, where all are cut out of one mesh of all ranks."""
+    mesh = meshes[0]
+    whole = getattr(mesh, "_get_root_mesh", lambda: mesh)()
+    if any(other != mesh for other in meshes) or whole.size() != world_size or not whole.mesh_dim_names:
+        return None
+    number, count = 0, 1
+    for name, extent, index in zip(whole.mesh_dim_names, whole.shape, whole.get_coordinate()):
+        if name not in (mesh.mesh_dim_names or ()):
+            number, count = number * extent + index, count * extent
+    return (number, count) if count * mesh.size() == world_size else None
 
 
 def _number_in(mesh: Any) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Callable
 import torch
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
-from lockstep import _fsdp
+from lockstep import _fsdp, _shards
 
 #: Modules around the one that people mean; their names are no part of a parameter's.
 _WRAPPERS = (DistributedDataParallel, DataParallel)
@@ -29,6 +29,8 @@ def sharding_of(module: torch.nn.Module) -> str | None:
         for kind in type(part).__mro__:
             if kind.__name__ in _SHARDED:
                 return _SHARDED[kind.__name__]
+    if any(_shards.is_localized(parameter) for parameter in module.parameters()):
+        return "DDP over tensor parallelism"
     return None
 
 

@@ -67,7 +67,7 @@ class Reductions:
         wrapped.passed = True
         gradient = parameter.grad
         reduces = wrapped.reduces or wrapped.passes > 0  # where an earlier pass is reduced, all that follow should be
-        if not reduces or gradient is None or not self._session.wants("gradient.local"):
+        if not reduces or gradient is None or not self._wants_own():
             return
         self._any = True
         if not self._waits or not _is_plain(gradient):
@@ -101,8 +101,11 @@ class Reductions:
 
     def _keeps(self, parameter: torch.Tensor) -> bool:
         session = self._session
-        return (parameter.grad is not None and _is_plain(parameter.grad) and session.wants("gradient.local")
+        return (parameter.grad is not None and _is_plain(parameter.grad) and self._wants_own()
                 and session.wants("gradient"))
+
+    def _wants_own(self) -> bool:
+        return self._session.wants("gradient.local") and self._session.models.are_readable()
 
     def changed(self, parameter: torch.Tensor) -> torch.Tensor | None:
         """What DDP handed out, where the script has changed it since. Asked once."""

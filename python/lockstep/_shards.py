@@ -27,6 +27,17 @@ def is_sharded(tensor: torch.Tensor) -> bool:
     return module is not None and isinstance(tensor, module.DTensor)
 
 
+def is_localized(tensor: torch.Tensor) -> bool:
+    """Whether DDP made it of the part of a DTensor: its gradients and states do not say so."""
+    return hasattr(tensor, "_st_info")
+
+
+def mesh_of(tensor: torch.Tensor) -> Any | None:
+    """The ranks that share it."""
+    spec: Any = tensor if is_sharded(tensor) else getattr(tensor, "_st_info", None)
+    return getattr(spec, "device_mesh", None)
+
+
 def is_partial(tensor: torch.Tensor) -> bool:
     """Whether it is a term of a sum over ranks."""
     return is_sharded(tensor) and any(placement.is_partial() for placement in tensor.placements)
