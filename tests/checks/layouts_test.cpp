@@ -56,6 +56,49 @@ TEST(Layouts, ARecordThatCouldNotBeReadIsNoDifference) {
   EXPECT_TRUE(diverges_at(lacking.check(), 2, Channel::kGradient, "fc.bias", 0));
 }
 
+void share_by(trace::RunTrace& run, const char* kind, const Json& outside = Json::array()) {
+  for (trace::Trace& rank : run.ranks)
+    rank.header["seen"] = {{"layout", {{kind, 2}}},
+                           {"ddp", {{"fsdp", {{"param_dtype", "float32"}}}, {"outside", outside}}}};
+}
+
+/// DDP adds to what it has reduced; FSDP2 does not know of what it does not reduce.
+TEST(Layouts, OwnGradientsThatOneSideHasInAnotherSenseAreLeftOut) {
+  for (const char* kind : {"shard", "replicate"}) {
+    Bench later(kEqual), outside(kEqual);
+    for (const std::int64_t rank : {0, 1}) {
+      step_at(later.run("a"), rank, 2).records.push_back(floats(Channel::kGradientLocal, "fc.bias#1", {1, 2}));
+      step_at(later.run("b"), rank, 2).records.push_back(floats(Channel::kGradientLocal, "fc.bias#1", {3, 4}));
+      erase(outside.run("b"), rank, 2, Channel::kGradientLocal, "fc.bias");
+      step_at(outside.run("b"), rank, 1).records.push_back(text(Channel::kCollective, "0", "allgather"));
+    }
+    for (Bench* bench : {&later, &outside}) {
+      share_by(bench->run("a"), "replicate");
+      share_by(bench->run("b"), kind, bench == &outside ? Json{"fc.bias"} : Json::array());
+      const checks::CheckResult result = bench->check();
+      EXPECT_EQ(static_cast<bool>(agrees(result)), std::string(kind) == "shard");
+      const bool says_so = result.why.find("parameters outside of FSDP2, are not compared") != std::string::npos;
+      EXPECT_EQ(says_so, std::string(kind) == "shard") << result.why;
+    }
+  }
+}
+
+/// Of tensors in the same parts, the part and its rank are named.
+TEST(Layouts, ThePartThatDiffersIsNamed) {
+  Bench bench(kEqual);
+  for (const char* run : {"a", "b"}) {
+    put_together(bench.run(run), /*with_sum=*/true, run == std::string("a") ? 7 : 8);
+    for (const std::int64_t rank : {0, 1})
+      at(bench.run(run), rank, 2, Channel::kWeight, "fc.bias").parts = {
+          {.rank = 0, .box = "[0:2] of [4]", .digest = {.high = 1, .low = 1}},
+          {.rank = 1, .box = "[2:4] of [4]", .digest = {.high = 1, .low = run == std::string("a") ? 2U : 3U}}};
+  }
+  const auto result = bench.check();
+  ASSERT_TRUE(diverges_at(result, 2, Channel::kWeight, "fc.bias", 1));
+  EXPECT_NE(result.divergence->relation.find("in [2:4] of [4] on rank 1 only"), std::string::npos)
+      << result.divergence->relation;
+}
+
 /// Two ranks that split tensors take the batch of one rank, once.
 TEST(Layouts, ABatchThatRanksComputeTogetherCountsOnce) {
   const Json one_and_two = {{"train", {{"batch", {{"global", 24}}}, {"data", {{"size", 96}}}}},

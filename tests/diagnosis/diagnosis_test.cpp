@@ -251,6 +251,15 @@ TEST(RankCauses, RanksThatBeginApartInitialisedTheirOwn) {
   EXPECT_EQ(causes_of(bench), Names{"init.rank_divergent"});
 }
 
+TEST(RankCauses, PartsOfATensorAreNoCopiesOfIt) {
+  Bench bench(checking("equal", {{"variants", {"a", "b"}}}));
+  for (const std::int64_t rank : {0, 1}) {
+    const std::vector<float> part(16, 0.5F + static_cast<float>(rank));
+    put(bench.run("b"), rank, -1, floats(Channel::kWeight, "fc.weight", part, {2, 8}));
+  }
+  EXPECT_EQ(causes_of(bench), Names{"init.weights"});
+}
+
 TEST(RankCauses, HaveTheirNamesBetweenTwoRunsToo) {
   for (const bool all : {false, true}) {
     Json three = checking("equal", {{"variants", {"a", "b"}}});

@@ -357,6 +357,10 @@ TEST(CallsOfClipping, NoneOnOneSide) {
   programs.tell("a", 0, test::number("seen.clip_norm", 0.01));
   programs.tell("b", 0, test::integer("seen.clips", 1));
   EXPECT_EQ(cause(), "") << "both clip";
+  programs.tell("b", 0, test::integer("seen.clips", 0));
+  EXPECT_EQ(cause(), "clip.missing");
+  programs.tell("b", 0, test::integer("seen.changed", 2));
+  EXPECT_EQ(cause(), "") << "the script may have clipped them itself";
 }
 
 TEST(CallsOfClipping, OneForEachMicroBatch) {

@@ -296,6 +296,17 @@ TEST(Shares, RanksTakeSamplesOfTheirOwn) {
   EXPECT_TRUE(of("shares", recorded(alike, {{"ddp", {{"wrap", false}}}})).holds());
 }
 
+/// Where some ranks take the same, the sampler does not ignore ranks.
+TEST(Shares, SomeRanksOnlyTakeTheSame) {
+  for (const bool is_told : {false, true}) {
+    trace::RunTrace run = recorded();
+    run.ranks.push_back(run.ranks[0]);
+    run.ranks[2].rank = 2;
+    if (is_told) run.ranks[2].header["seen"]["sampler"].update({{"num_replicas", 2}, {"rank", 0}});
+    expect_broken("shares", run, 0, is_told ? "data.sampler_options" : "");
+  }
+}
+
 /// Ranks that split tensors compute one share of the batch together.
 TEST(Shares, RanksOfOneShareTakeTheSameSamples) {
   const ChangeRecords alike = [](std::int64_t step, std::int64_t, std::vector<Record>& records) {

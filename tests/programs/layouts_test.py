@@ -73,6 +73,32 @@ class LayoutsTest(ProgramTest):
             self.assertEqual(said.returncode, 0, name + said.stdout + said.stderr)
             self.assertRegex(said.stdout, rf"\n  reduction +{reduction}", name)
 
+    def formed(self, form, layout, world_size, code=0):
+        run = self.ranks(HERE / "layouts/forms.py", f"{form}-{layout}-{world_size}", [form, layout], world_size)
+        said = lockstep("check", run)
+        self.assertEqual(said.returncode, code, f"{run}: {said.stdout}{said.stderr}")
+        return run
+
+    def test_unusual_forms_are_no_difference(self):
+        self.assert_rounding(self.formed("scaled", "ddp", 4), self.formed("scaled", "fsdp", 4))
+        for form, verdict in (("two", "agree: .*own gradients of later reductions"),
+                              ("ignored", "agree: .*parameters outside of FSDP2")):
+            said = lockstep("diff", self.formed(form, "ddp", 2), self.formed(form, "fsdp", 2))
+            self.assertRegex(said.stdout, verdict, form)
+        self.assert_rounding(self.formed("bf16", "fsdp", 2), self.formed("bf16", "hsdp", 4))
+        self.formed("hook", "fsdp", 2)
+        said = lockstep("diff", self.formed("over_tp", "hand", 4), self.formed("over_tp", "ddp", 4))
+        self.assertRegex(said.stdout, "^inconclusive: .*recorded no weight")
+
+    def test_unusual_mistakes_have_no_wrong_name(self):
+        for sound, mistaken, code, cause in (("plain", "sync_off", 1, "cause +grad.not_reduced"),
+                                             ("clipped", "norm_of_part", 0, "cause +unknown")):
+            said = lockstep("diff", self.formed(sound, "fsdp", 2), self.formed(mistaken, "fsdp", 2, code))
+            self.assertRegex(said.stdout, cause)
+        said = lockstep("check", self.formed("flipped", "hsdp", 4, 1))
+        self.assertRegex(said.stdout, r"in \[6:12, 0:12\] of \[12, 12\] on rank 1 and rank 3 only")
+        self.assertRegex(said.stdout, "cause +model.written_on_rank")
+
     def test_mistakes_are_named_in_one_run(self):
         for name, laws in (("sync_left_off", "usage"), ("weights_left_unsharded", "usage"),
                            ("norm_without_replicated", "clipping"), ("replicas_not_reduced", "reduction|ranks"),
