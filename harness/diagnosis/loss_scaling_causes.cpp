@@ -79,13 +79,15 @@ void ask_scripts(const Scene& scene, const Cut& of, const Cut& other, double fac
   const double multiplied = scales("seen.loss_multiplied"), divided = scales("seen.loss_divided");
   const auto is = [](double one, double value) { return std::fabs(one / value - 1) < kSameScale; };
   const std::string who = "the script of " + of.side.run->run;
+  const char* const more =
+      divided < 1 ? " divides its loss by one factor less" : " divides its loss by one more factor";
   for (const auto& [is_it, refuted, seen] :
        {std::tuple(is(multiplied, factor) && is(divided, 1), "grad.accum_scale",
                    " multiplies its loss by one more factor"),
-        std::tuple(is(multiplied, 1) && is(divided, 1 / factor), "loss.world_scale",
-                   divided < 1 ? " divides its loss by one factor less" : " divides its loss by one more factor")}) {
+        std::tuple(is(multiplied, 1) && is(divided, 1 / factor), "loss.world_scale", more)}) {
     if (!is_it || found.size() < 2) continue;
-    std::erase_if(found, [&](const Suspect& suspect) { return suspect.cause == refuted; });
+    const std::string other_one = refuted;
+    std::erase_if(found, [&](const Suspect& suspect) { return suspect.cause == other_one; });
     for (Suspect& suspect : found)
       suspect.evidence.push_back(who + seen + ", " +
                                  rounded(is(divided, 1) ? multiplied : std::max(divided, 1 / divided), 6) +

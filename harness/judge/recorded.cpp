@@ -25,7 +25,6 @@ namespace {
 
 using checks::CheckInput;
 using checks::CheckResult;
-using compare::Divergence;
 
 namespace fs = std::filesystem;
 
@@ -189,17 +188,15 @@ trace::RunTrace thinned(trace::RunTrace run, std::int64_t every) {
   return run;
 }
 
-/// The first difference that rounding does not explain; nothing where it explains all, or may.
-std::optional<CheckResult> beyond_rounding(const Recorded& left, const Recorded& right, const CheckInput& input) {
+/// Whether rounding explains all differences.
+CheckResult beyond_rounding(const Recorded& left, const Recorded& right, const CheckInput& input) {
   compare::Scope scope = compare::held_by_both(*left.trace, *right.trace);
   scope.skip = [by_both = scope.skip](trace::Channel channel, const std::string& name, std::int64_t step) {
     return checks::chooses_kernel(channel, name) || by_both(channel, name, step);
   };
-  CheckResult result = judge_rounding(
-      *left.trace, *right.trace, checks::rounding_channels(input.spec, channels_of(input, *left.trace, *right.trace)),
-      input, scope, checks::Rerun::kNever);
-  return result.status == CheckResult::Status::kDivergence && result.divergence ? std::optional(std::move(result))
-                                                                                : std::nullopt;
+  return judge_rounding(*left.trace, *right.trace,
+                        checks::rounding_channels(input.spec, channels_of(input, *left.trace, *right.trace)), input,
+                        scope, checks::Rerun::kNever);
 }
 
 /// Lets a run go on from another one, and says so, or why it cannot be told; empty where nothing shows that it does.
@@ -308,10 +305,15 @@ CheckResult judge_same_steps(const Recorded& left, const Recorded& right, const 
     result = checks::compare_numbers(*left.trace, *right.trace, compared, input);
     if (result.divergence) compare::name_rounding(*result.divergence, *left.trace, *right.trace);
     const bool rounds = result.divergence && result.divergence->class_ == scenario::Class::kRounding;
-    if (auto beyond = rounds ? beyond_rounding(left, right, input) : std::nullopt) {
-      result.why = "the first difference is at " + result.divergence->place() + ", by rounding";
-      result.divergence = std::move(beyond->divergence);
-      result.is_no_rounding = beyond->is_no_rounding;
+    if (rounds) {
+      CheckResult beyond = beyond_rounding(left, right, input);
+      if (beyond.status == CheckResult::Status::kDivergence && beyond.divergence) {
+        result.why = "the first difference is at " + result.divergence->place() + ", by rounding";
+        result.divergence = std::move(beyond.divergence);
+        result.is_no_rounding = beyond.is_no_rounding;
+      } else {
+        result.why = beyond.why;
+      }
     }
     if (result.divergence) checks::name_equal_numbers(*result.divergence, *left.trace, *right.trace, compared, input);
   }

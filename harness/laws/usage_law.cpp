@@ -281,6 +281,41 @@ std::optional<Breach> lies_otherwise(const trace::RunTrace& run, const scenario:
       text_of(*seen), "model.other_layout");
 }
 
+/// Whether a ledger's entry is a setting of the update, and no measurement.
+bool is_setting(const trace::Record& record) {
+  static const std::set<std::string> kMeasured = {trace::entry::kLossDenominator, trace::entry::kLossScale};
+  const bool is_own = record.name.starts_with("seen.");
+  return record.channel == Channel::kLedger && record.number && !kMeasured.contains(record.name) &&
+         (!is_own || record.name == "seen.clip_norm");
+}
+
+/// Ranks that hold parts of one model update them with other settings. Entries are recorded where they change.
+std::optional<Breach> set_otherwise(const trace::RunTrace& run) {
+  const auto layout = layout_of(run);
+  if (!layout || !(layout->contains("shard") || layout->contains("tensor")) || !hold_the_same_names(run))
+    return std::nullopt;
+  std::vector<std::map<std::string, double>> settings(run.ranks.size());
+  for (const trace::Step& step : run.ranks[0].steps) {
+    for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+      const trace::Step* const held = run.ranks[rank].find(step.step);
+      if (held == nullptr) return std::nullopt;
+      for (const trace::Record& record : held->records) {
+        if (is_setting(record)) settings[rank][record.name] = *record.number;
+      }
+      for (const auto& [name, value] : settings[rank]) {
+        const auto first = settings[0].find(name);
+        if (first == settings[0].end() || first->second == value || step.step < 0) continue;
+        return seen_breach({step.step, Channel::kLedger, name, static_cast<std::int64_t>(rank)},
+                           to_decimal(first->second) + ", as on rank 0",
+                           "rank " + std::to_string(rank) + " updates its parts of the model with " + name + " " +
+                               to_decimal(value) + ", rank 0 with " + to_decimal(first->second),
+                           "opt.settings_of_rank");
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 /// Our worker tells gradients that are left, and evaluation mode, only where they are.
 bool is_told(const trace::Record& record) {
   return record.channel == Channel::kLedger && (record.name == "seen.left" || record.name == "seen.training");
@@ -326,7 +361,7 @@ Outcome judge_usage(const trace::RunTrace& run, const scenario::Promises& promis
     if (!outcome.broken) outcome.broken = stops_training(step, rank, held, trained, /*at_first=*/false);
     return !outcome.broken;
   });
-  for (const auto& rule : {never_has_gradients, steps_often, never_steps, drew_alike}) {
+  for (const auto& rule : {never_has_gradients, steps_often, never_steps, drew_alike, set_otherwise}) {
     if (!outcome.broken && outcome.judged > 0) outcome.broken = rule(run);
   }
   if (!outcome.broken && outcome.judged > 0) outcome.broken = lies_otherwise(run, promises);

@@ -270,7 +270,7 @@ def unseen_in(session: Seen) -> list[str]:
         if hidden:
             told.append(f"{hidden} parameters of {name} have no memory of their own, or are no box of a tensor: their "
                         "weights, gradients and optimizer state are not recorded.")
-        if any(_shards.is_sharded(p) for p in _fsdp.parameters(root)):
+        if _fsdp.tensor_split_of(root, list(_fsdp.groups_in(root))) > 1:
             told.append(f"{name} has DTensors: gradients that are terms of a sum (Partial) are not recorded.")
         if any(_is_compiled(part) for part in root.modules()):
             compiled.setdefault(name)

@@ -127,6 +127,23 @@ TEST(Usage, FsdpLeavesNothingUndone) {
             "2 gradients were not reduced over all ranks before their update");
 }
 
+TEST(Usage, RanksUpdateTheirPartsOfAModelAlike) {
+  const auto on_rank_1 = [](const char* name) {
+    return [name](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
+      const bool is_other = rank == 1 && step >= 4;
+      std::erase_if(records, [&](const Record& record) { return record.name == name; });
+      if (step == 0 || is_other) records.push_back(test::number(name, is_other ? 0.25 : 0.5));
+    };
+  };
+  const Json shards = {{"layout", {{"shard", 2}}}}, replicas = {{"layout", {{"replicate", 2}}}};
+  for (const char* name : {"learning_rate.0", "optimizer0.weight_decay", "seen.clip_norm"}) {
+    expect_broken("usage", recorded(on_rank_1(name), shards), 4, "opt.settings_of_rank");
+    EXPECT_TRUE(of("usage", recorded(on_rank_1(name), replicas)).holds()) << "the law 'ranks' compares their weights";
+  }
+  EXPECT_TRUE(of("usage", recorded(on_rank_1("loss_denominator"), shards)).holds());
+  EXPECT_TRUE(of("usage", recorded({}, shards)).holds());
+}
+
 TEST(Usage, RanksShareTheModelAsItIsPromised) {
   const auto judged = [](const Json& seen, std::optional<std::set<std::string>> promised) {
     const scenario::Promises promises{.known = std::set<std::string>{"layout"}, .layout = std::move(promised)};
