@@ -101,9 +101,10 @@ std::string ranks_of(const Cut& cut) { return to_decimal(cut.ranks) + " ranks"; 
 /// not have in common comes first; a division that a program's script makes itself may be forgotten.
 std::vector<Mistake> mistakes_of(const Cut& of, const Cut& other) {
   const std::string a = to_decimal(of.micro_batches);
+  const bool has_own = of.ranks == static_cast<double>(of.side.run->world_size());
+  const std::string ranks = has_own ? "the number of ranks" : "the number of data-parallel ranks";
   std::vector<Mistake> all{
-      {"loss.world_scale", of.ranks,
-       "the number of ranks: the reduction divides by it, the loss is multiplied with it"},
+      {"loss.world_scale", of.ranks, ranks + ": the reduction divides by it, the loss is multiplied with it"},
       {"grad.accum_scale", of.micro_batches, "the number of micro-batches, " + a + ": their gradients are added"}};
   const bool tells_apart = of.ranks == other.ranks && of.micro_batches != other.micro_batches;
   if (tells_apart || (of.ranks == of.micro_batches && divides_by_itself(of))) std::swap(all[0], all[1]);
@@ -117,8 +118,9 @@ std::vector<Mistake> mistakes_of(const Cut& of, const Cut& other) {
                    "one over the ranks of the mesh's dimension " + join(names, ", or of ") +
                        ", whose gradients are whole or averaged already"});
   all.push_back({"loss.denominator_global", 1 / of.ranks,
-                 "one over the number of ranks: each divides its part by the count of all, and the reduction divides "
-                 "again"});
+                 "one over " + ranks +
+                     ": each divides its part by the count of all, and the reduction divides "
+                     "again"});
   const double data = of.side.run->ranks[0].header.value("samples", 0.0);
   if (data <= 0 || of.samples <= 0) return all;
   for (const double samples : {of.samples, of.samples * of.micro_batches})

@@ -83,10 +83,13 @@ std::int64_t micro_size(const Side& side) { return side.promises->train.batch.mi
 std::string other_layouts(const Scene& scene) {
   const auto of = [&](const Side& side) {
     const trace::Record* record = side.find(scene.at.step, scene.at.channel, scene.at.tensor);
-    return record == nullptr || record->layout.empty() ? std::string("whole on each rank") : record->layout;
+    const bool is_whole = record == nullptr || record->layout.empty() || !record->is_joined;
+    return is_whole ? std::string("whole on each rank") : record->layout;
   };
   const std::string left = of(scene.left), right = of(scene.right);
-  return left == right ? "" : "the ranks hold the tensor in other parts: " + left + "; " + right;
+  if (left != right) return "the ranks hold the tensor in other parts: " + left + "; " + right;
+  const bool lie_alike = trace::mesh_of(*scene.left.run) == trace::mesh_of(*scene.right.run);
+  return lie_alike ? "" : "other tensors of the model lie in other parts on the ranks";
 }
 
 std::vector<Suspect> suspects_of_sums(const Scene& scene) {

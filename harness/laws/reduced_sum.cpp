@@ -10,6 +10,7 @@
 #include "harness/laws/held.h"
 #include "harness/laws/scales.h"
 #include "harness/laws/seen_facts.h"
+#include "harness/trace/batch_share.h"
 
 namespace lockstep::laws {
 namespace {
@@ -67,6 +68,7 @@ class Locals {
   Locals(const trace::RunTrace& run, std::int64_t step) {
     for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
       steps_.push_back(run.ranks[rank].find(step));
+      shares_.push_back(trace::batch_share_of(run.ranks[rank]).number);
       held_.emplace_back();
       if (steps_.back() != nullptr && has_several(*steps_.back())) held_.back().emplace(run, rank, step);
     }
@@ -79,6 +81,19 @@ class Locals {
       if (held) most = std::max(most, locals_in(*held, name).size());
     }
     return most;
+  }
+
+  /// Whether ranks that compute one share of the batch together hold other gradients of it. Each is reduced with those
+  /// of its own place, and no mean of all ranks is promised.
+  bool differ_within_a_share(const std::string& name) const {
+    std::map<std::int64_t, const Record*> first;
+    for (std::size_t rank = 0; rank < steps_.size(); ++rank) {
+      const Record* own = steps_[rank] == nullptr ? nullptr : steps_[rank]->find(Channel::kGradientLocal, name);
+      if (own == nullptr) continue;
+      const auto [known, is_new] = first.try_emplace(shares_[rank], own);
+      if (!is_new && !trace::same_bits(known->second, own)) return true;
+    }
+    return false;
   }
 
   /// `reduced` of those of a name; a rank that has none adds nothing. `back`: how many passes before the last one.
@@ -100,6 +115,7 @@ class Locals {
 
  private:
   std::vector<const trace::Step*> steps_;
+  std::vector<std::int64_t> shares_;
   std::vector<std::optional<Held>> held_;  ///< of those with several passes
 };
 
@@ -174,7 +190,7 @@ Reduction ReductionLaw::judge(std::int64_t step, std::int64_t rank) const {
       const Equation earlier = locals.equation(reduced, record.name, back);
       fits = distance_to(earlier, promised) <= bound_of(earlier);
     }
-    if (fits) continue;
+    if (fits || locals.differ_within_a_share(record.name)) continue;
     if (result.broken.empty()) {
       result.distance = distance;
       result.bound = bound;
