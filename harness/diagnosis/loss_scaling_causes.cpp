@@ -113,10 +113,14 @@ std::vector<Mistake> mistakes_of(const Cut& of, const Cut& other) {
     all.push_back({"loss.world_scale", each, "ranks times micro-batches, " + ranks_of(of) + " x " + a});
   std::map<std::int64_t, std::vector<std::string>> dimensions;
   for (const auto& [name, size] : trace::mesh_of(*of.side.run)) dimensions[size].push_back(name);
-  for (const auto& [size, names] : dimensions)
+  const auto layout = laws::layout_of(*of.side.run);
+  const bool splits = !layout || layout->contains("tensor");
+  for (const auto& [size, names] : dimensions) {
+    if (!splits && static_cast<double>(size) == of.ranks) continue;  // all ranks, of which another row tells
     all.push_back({"grad.double_average", 1 / static_cast<double>(size),
                    "one over the ranks of the mesh's dimension " + join(names, ", or of ") +
                        ", whose gradients are whole or averaged already"});
+  }
   all.push_back({"loss.denominator_global", 1 / of.ranks,
                  "one over " + ranks +
                      ": each divides its part by the count of all, and the reduction divides "

@@ -284,9 +284,10 @@ std::optional<Breach> lies_otherwise(const trace::RunTrace& run, const scenario:
 /// Whether a ledger's entry is a setting of the update, and no measurement.
 bool is_setting(const trace::Record& record) {
   static const std::set<std::string> kMeasured = {trace::entry::kLossDenominator, trace::entry::kLossScale};
-  const bool is_own = record.name.starts_with("seen.");
+  static const std::set<std::string> kTold = {"seen.clip_norm"};
+  const bool is_seen = record.name.starts_with("seen.");
   return record.channel == Channel::kLedger && record.number && !kMeasured.contains(record.name) &&
-         (!is_own || record.name == "seen.clip_norm");
+         (!is_seen || kTold.contains(record.name));
 }
 
 /// Ranks that hold parts of one model update them with other settings. Entries are recorded where they change.

@@ -105,7 +105,12 @@ def is_readable(tensor: torch.Tensor) -> bool:
 
 def is_recordable(tensor: torch.Tensor) -> bool:
     """Whether `Recorder.tensors` takes it: it is readable, or a part of which the place is known."""
-    return is_readable(tensor) or _shards.part_of(tensor) is not None
+    part = _shards.part_of(tensor)
+    return is_readable(tensor) if part is None else _has_place(part[0])
+
+
+def _has_place(part: torch.Tensor) -> bool:
+    return part.is_complex() or part.dtype in _DTYPES
 
 
 @functools.lru_cache(maxsize=65536)
@@ -179,10 +184,11 @@ class Recorder:
         unread: list[str] = []
         for name, tensor in named:
             part = _shards.part_of(tensor)
-            if part is None and not is_readable(tensor):
+            # The bytes of a dtype that the format lacks have another shape, in which a part has no place.
+            if not is_readable(tensor) if part is None else not _has_place(part[0]):
                 unread.append(name)
                 continue
-            places.append(_NOWHERE if part is None else _place(part[1]))
+            places.append(_NOWHERE if part is None else _place(part[1].as_real() if part[0].is_complex() else part[1]))
             tensor = tensor if part is None else part[0]
             there, dtype = in_memory(tensor)
             if tensor.device.type == "cuda":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -19,6 +19,10 @@ class Shard:
     mesh: str                    #: "dp_shard=2,tp=2"
     placements: str              #: "S(0),R"
     coordinate: tuple[int, ...]  #: in the mesh
+
+    def as_real(self) -> Shard:
+        """The place of complex numbers that are written as two real ones each."""
+        return replace(self, whole=(*self.whole, 2), offset=(*self.offset, 0))
 
 
 def is_sharded(tensor: torch.Tensor) -> bool:

@@ -110,6 +110,23 @@ def hook_after_reduction():
     train(wrapped, torch.optim.SGD(model.parameters(), 0.1), batches())
 
 
+class Spectral(nn.Module):
+    """With complex weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.waves = nn.Parameter(torch.randn(WIDTH // 2 + 1, dtype=torch.complex64))
+
+    def forward(self, x):
+        return torch.fft.irfft(torch.fft.rfft(x) * self.waves, n=WIDTH)
+
+
+def complex_weights():
+    model = nn.Sequential(Spectral(), nn.GELU(), nn.Linear(WIDTH, CLASSES))
+    wrapped = shard(model)
+    train(wrapped, torch.optim.SGD(model.parameters(), 0.1), batches())
+
+
 def two_models():
     """The discriminator gets gradients in the generator's pass, too, and clears them before its own."""
     models = generator, discriminator = model_of(4, WIDTH), model_of(WIDTH, 1)
@@ -151,6 +168,7 @@ torch.manual_seed(1)
  "bf16": lambda: usual(mp_policy=MixedPrecisionPolicy(torch.bfloat16, torch.float32)),
  "ignored": ignored,
  "hook": hook_after_reduction,
+ "complex": complex_weights,
  "two": two_models,
  "over_tp": data_parallel_over_tensor_parallel}[form]()
 dist.destroy_process_group()
