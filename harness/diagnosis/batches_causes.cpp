@@ -5,6 +5,7 @@
 #include "harness/base/text.h"
 #include "harness/diagnosis/diagnosers.h"
 #include "harness/diagnosis/samples_causes.h"
+#include "harness/laws/contents.h"
 #include "harness/recipe/sampler_rule.h"
 #include "harness/trace/batch_share.h"
 #include "harness/trace/entry.h"
@@ -205,6 +206,11 @@ bool is_so_again(const trace::RunTrace* left, const trace::RunTrace& right, std:
 }  // namespace
 
 std::vector<Suspect> suspects_in_batch_size(const Scene& scene) {
+  // Ranks with other parts of the same samples, as under context parallelism: their ids do not count.
+  const auto has_parts = [](const Side& side) {
+    return side && side.promises->known && laws::have_ids_of_their_own(*side.run);
+  };
+  if (has_parts(scene.left) || has_parts(scene.right)) return {};
   if (scene.within_one_run() || !scene.right) return {};
   const trace::RunTrace& right = *scene.right.run;
   const FirstBatch its = first_batch(right);

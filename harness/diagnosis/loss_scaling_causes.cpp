@@ -79,19 +79,18 @@ void ask_scripts(const Scene& scene, const Cut& of, const Cut& other, double fac
   const double multiplied = scales("seen.loss_multiplied"), divided = scales("seen.loss_divided");
   const auto is = [](double one, double value) { return std::fabs(one / value - 1) < kSameScale; };
   const std::string who = "the script of " + of.side.run->run;
-  const char* const more =
-      divided < 1 ? " divides its loss by one factor less" : " divides its loss by one more factor";
+  const auto one = [](const char* verb, double value) {
+    return std::string(" ") + verb + " its loss by one " + (value < 1 ? "factor less, " : "more factor, ") +
+           rounded(std::max(value, 1 / value), 6);
+  };
   for (const auto& [is_it, refuted, seen] :
-       {std::tuple(is(multiplied, factor) && is(divided, 1), "grad.accum_scale",
-                   " multiplies its loss by one more factor"),
-        std::tuple(is(multiplied, 1) && is(divided, 1 / factor), "loss.world_scale", more)}) {
+       {std::tuple(is(multiplied, factor) && is(divided, 1), "grad.accum_scale", one("multiplies", multiplied)),
+        std::tuple(is(multiplied, 1) && is(divided, 1 / factor), "loss.world_scale", one("divides", divided))}) {
     if (!is_it || found.size() < 2) continue;
     const std::string other_one = refuted;
     std::erase_if(found, [&](const Suspect& suspect) { return suspect.cause == other_one; });
     for (Suspect& suspect : found)
-      suspect.evidence.push_back(who + seen + ", " +
-                                 rounded(is(divided, 1) ? multiplied : std::max(divided, 1 / divided), 6) +
-                                 ", than the script of " + other.side.run->run);
+      suspect.evidence.push_back(who + seen + ", than the script of " + other.side.run->run);
   }
 }
 

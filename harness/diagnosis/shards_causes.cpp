@@ -6,6 +6,7 @@
 
 #include "harness/base/text.h"
 #include "harness/diagnosis/samples_causes.h"
+#include "harness/laws/contents.h"
 #include "harness/recipe/sampler_rule.h"
 
 namespace lockstep::diagnosis {
@@ -45,7 +46,7 @@ class Shares {
       const Ids& ids = epoch_.ids[0];
       const bool repeats = distinct(ids) + padding() < static_cast<std::int64_t>(ids.size());
       if (ranks.size() < epoch_.ids.size() || repeats) return {};  // some have shares, or it is no share: unknown
-      if (are_one_share(ids)) return {};
+      if (are_one_share(ids) || (variant_.known && laws::have_ids_of_their_own(run_))) return {};
       return {{"data.not_sharded",
                {place() + ", from step " + std::to_string(epoch_.first_step) + " on: ranks " + listed(ranks) +
                 " take the same " + std::to_string(ids.size()) + " samples in the same order: " + some_ids(ids)}}};

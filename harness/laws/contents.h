@@ -26,4 +26,7 @@ inline constexpr char kMicroBatchOfRecipe = '.', kMicroBatchOfProgram = '#';
 /// input without one row for each sample is left out.
 std::map<std::string, std::vector<Content>> contents_of(const trace::Step& step, char separator = kMicroBatchOfRecipe);
 
+/// Whether inputs show that an id of rank 0 is another sample on another rank, or another part of one.
+bool have_ids_of_their_own(const trace::RunTrace& run);
+
 }  // namespace lockstep::laws

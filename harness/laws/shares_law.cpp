@@ -275,6 +275,13 @@ std::optional<Breach> come_from_each_worker(const trace::RunTrace& run, const Pa
 
 }  // namespace
 
+bool have_ids_of_their_own(const trace::RunTrace& run) {
+  for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) {
+    if (share_their_ids(run, 0, steps_of(run.ranks[0]), rank, steps_of(run.ranks[rank])) == Common::kOwn) return true;
+  }
+  return false;
+}
+
 /// Whether the ranks have to take samples of their own. A sampler that is no class of torch, and so is named by its
 /// class, may repeat some on purpose, as RASampler does. Fewer samples than a round may fill up the ranks alike.
 bool are_to_split(const trace::RunTrace& run, const scenario::Promises& promises) {
