@@ -16,7 +16,9 @@ using trace::RunTrace;
 std::set<std::string> outside_of_fsdp(const RunTrace& run) {
   std::set<std::string> names;
   if (laws::fsdp_of(run).empty()) return names;
-  for (const Json& name : laws::seen_of(run, "ddp").value("outside", Json::array())) names.insert(name);
+  for (const Json& name : laws::seen_of(run, "ddp").value("outside", Json::array())) {
+    if (name.is_string()) names.insert(name.get<std::string>());
+  }
   return names;
 }
 
@@ -47,9 +49,12 @@ std::string leave_collectives_out(const RunTrace& left, const RunTrace& right, c
 }
 
 std::string left_out_across_layouts(const RunTrace& left, const RunTrace& right) {
-  if (!laws::lie_otherwise(left, right)) return "";
-  const compare::Scope scope = across_layouts(left, right);
-  for (const RunTrace* run : {&left, &right}) {
+  return laws::lie_otherwise(left, right) ? left_out_across_layouts({&left, &right}) : "";
+}
+
+std::string left_out_across_layouts(const std::vector<const RunTrace*>& runs) {
+  const compare::Scope scope = across_layouts(runs);
+  for (const RunTrace* run : runs) {
     for (const trace::Step& step : run->ranks[0].steps) {
       const bool any = std::any_of(step.records.begin(), step.records.end(), [&](const trace::Record& record) {
         return scope.skip(record.channel, record.name, step.step);

@@ -22,7 +22,10 @@ compare::Scope across_layouts(const trace::RunTrace& left, const trace::RunTrace
 std::string leave_collectives_out(const trace::RunTrace& left, const trace::RunTrace& right, const CheckInput& input,
                                   std::vector<trace::Channel>& channels);
 
-/// Says that some were left out; empty: none.
+/// Says that own gradients were left out; empty: none.
+std::string left_out_across_layouts(const std::vector<const trace::RunTrace*>& runs);
+
+/// The same for two runs, where they are known to share the model in different ways.
 std::string left_out_across_layouts(const trace::RunTrace& left, const trace::RunTrace& right);
 
 }  // namespace lockstep::checks

@@ -48,7 +48,7 @@ bool overflows(const trace::Record* record) {
 bool updates_coarsely(const trace::RunTrace& run) {
   const Json optimizers = laws::seen_of(run, "optimizer");
   return std::any_of(optimizers.begin(), optimizers.end(),
-                     [](const Json& one) { return one.value("class", Json()) == Json("Muon"); });
+                     [](const Json& one) { return one.is_object() && one.value("class", Json()) == Json("Muon"); });
 }
 
 /// Reduced gradients of two runs, each held against what the ranks' own make: sharper than any bound on what two

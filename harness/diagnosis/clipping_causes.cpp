@@ -149,7 +149,7 @@ bool changes_by_hand(const Side& side, std::int64_t step) {
   if (laws::changed_by_hand(*side.run, step)) return true;
   const auto gradients = Held(*side.run, side.rank, step).all(Channel::kGradient);
   return std::any_of(gradients.begin(), gradients.end(),
-                     [](const trace::Record* gradient) { return gradient->name.starts_with("reduced "); });
+                     [](const trace::Record* gradient) { return laws::is_handed_out(*gradient); });
 }
 
 std::vector<Suspect> of_calls(const Side& side, const Side& other, std::int64_t step) {

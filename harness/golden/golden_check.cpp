@@ -356,7 +356,9 @@ CheckResult judge_entry(const Golden& file, const Entry& golden, const CheckInpu
             .why = "the golden contradicts itself: " + edit + " (" + golden.run.ranks[0].origin + ")",
             .next = "restore it from version control, or: " + accept_command(input)};
   } else if (channels != checks::channels_of(input, run)) {
-    result.why = "collectives are not compared with those of '" + input.spec.of + "'";
+    const std::string gradients = checks::left_out_across_layouts({&run});
+    result.why = "collectives are not compared with those of '" + input.spec.of + "'" +
+                 (gradients.empty() ? "" : "; " + gradients);
   }
   return result;
 }

@@ -174,7 +174,6 @@ Reduction ReductionLaw::judge(std::int64_t step, std::int64_t rank) const {
       result.lost.push_back(record.name);
       continue;
     }
-    result.judged.push_back(record.name);
     const double error = count_of(record) > static_cast<double>(trace::Sketch::kBuckets) ? kSketchError : 1;
     const double underflow = roundoff == trace::unit_roundoff(DType::kFloat16) ? kHalfUnderflow : kLeastNormal;
     const auto bound_of = [&](const Equation& of) {
@@ -190,7 +189,9 @@ Reduction ReductionLaw::judge(std::int64_t step, std::int64_t rank) const {
       const Equation earlier = locals.equation(reduced, record.name, back);
       fits = distance_to(earlier, promised) <= bound_of(earlier);
     }
-    if (fits || locals.differ_within_a_share(record.name)) continue;
+    if (!fits && locals.differ_within_a_share(record.name)) continue;
+    result.judged.push_back(record.name);
+    if (fits) continue;
     if (result.broken.empty()) {
       result.distance = distance;
       result.bound = bound;

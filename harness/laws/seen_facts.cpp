@@ -21,7 +21,8 @@ Json fsdp_of(const trace::RunTrace& run) {
 
 std::optional<std::map<std::string, std::int64_t>> layout_of(const trace::RunTrace& run) {
   const Json layout = seen_of(run, "layout");
-  if (!layout.is_object()) return std::nullopt;
+  const auto is_size = [](const Json& size) { return size.is_number_integer(); };
+  if (!layout.is_object() || !std::all_of(layout.begin(), layout.end(), is_size)) return std::nullopt;
   return layout.get<std::map<std::string, std::int64_t>>();
 }
 

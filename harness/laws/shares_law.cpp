@@ -32,64 +32,9 @@ RecordPlace samples_at(std::int64_t step, std::int64_t rank, const Held& held) {
   return {step, Channel::kSamples, held.find(Channel::kSamples, "ids") != nullptr ? "ids" : "items", rank};
 }
 
-using StepNumbers = std::vector<std::int64_t>;
-
-/// Digests of samples by their ids, by input.
-using Contents = std::map<std::string, std::map<std::int64_t, std::uint64_t>>;
-
-/// First contents of each sample in the steps of a rank of a program.
-Contents contents_in(const trace::Trace& rank, const StepNumbers& steps) {
-  Contents contents;
-  for (const std::int64_t number : steps) {
-    const trace::Step* const step = rank.find(number);
-    if (step == nullptr) continue;
-    for (const auto& [input, samples] : contents_of(*step, kMicroBatchOfProgram)) {
-      for (const Content& content : samples) contents[input].emplace(content.id, content.digest);
-    }
-  }
-  return contents;
-}
-
-/// What inputs show of ids that two ranks take.
-enum class Common {
-  kShared,  ///< an id is one sample on both
-  kOwn,     ///< other samples: each rank has a part of the data, with ids of its own
-  kUntold,
-};
-
-/// An input that tells samples apart is the same for most that both take, or not.
-Common share_their_ids(const trace::RunTrace& run, std::size_t a, const StepNumbers& steps_of_a, std::size_t b,
-                       const StepNumbers& steps_of_b) {
-  const auto of_a = contents_in(run.ranks[a], steps_of_a), of_b = contents_in(run.ranks[b], steps_of_b);
-  Common found = Common::kUntold;
-  for (const auto& [input, samples] : of_a) {
-    const auto other = of_b.find(input);
-    if (other == of_b.end()) continue;
-    std::size_t both = 0, same = 0;
-    std::set<std::uint64_t> different;
-    for (const auto& [id, digest] : samples) {
-      const auto its = other->second.find(id);
-      if (its == other->second.end()) continue;
-      ++both;
-      same += its->second == digest;
-      different.insert(digest);
-    }
-    if (both < recipe::kFewInOrder || 2 * different.size() <= both) continue;
-    if (2 * same > both) return Common::kShared;
-    found = Common::kOwn;
-  }
-  return found;
-}
-
 /// Items are known by their content, and a recipe's ids are those of its data.
 bool ids_need_proof(const scenario::Promises& promises, const Held& held) {
   return promises.known && held.find(Channel::kSamples, "ids") != nullptr;
-}
-
-StepNumbers steps_of(const trace::Trace& rank) {
-  StepNumbers steps;
-  for (const trace::Step& step : rank.steps) steps.push_back(step.step);
-  return steps;
 }
 
 /// Whether the sampler of a rank was told another number of shares, or another one of them, than the rank computes.
@@ -274,13 +219,6 @@ std::optional<Breach> come_from_each_worker(const trace::RunTrace& run, const Pa
 }
 
 }  // namespace
-
-bool have_ids_of_their_own(const trace::RunTrace& run) {
-  for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) {
-    if (share_their_ids(run, 0, steps_of(run.ranks[0]), rank, steps_of(run.ranks[rank])) == Common::kOwn) return true;
-  }
-  return false;
-}
 
 /// Whether the ranks have to take samples of their own. A sampler that is no class of torch, and so is named by its
 /// class, may repeat some on purpose, as RASampler does. Fewer samples than a round may fill up the ranks alike.

@@ -83,6 +83,25 @@ TEST(Layouts, OwnGradientsThatOneSideHasInAnotherSenseAreLeftOut) {
   }
 }
 
+/// Muon's update in bfloat16 proves neither rounding nor a mistake; a gradient beside it does.
+TEST(Layouts, AnUpdateInBFloat16IsUndecided) {
+  const Json rounding = {{"checks", {{{"that", "rounding"}, {"variants", {"a", "b"}}}}}};
+  for (const Channel channel : {Channel::kWeight, Channel::kGradient}) {
+    for (const char* optimizer : {"Muon", "SGD"}) {
+      Bench bench(rounding);
+      for (const char* run : {"a", "b"}) {
+        for (trace::Trace& rank : bench.run(run).ranks) rank.header["seen"]["optimizer"] = {{{"class", optimizer}}};
+      }
+      for (const std::int64_t rank : {0, 1}) put(bench.run("b"), rank, 2, floats(channel, "fc.bias", {5, 6, 7, 8}));
+      const bool is_open = channel == Channel::kWeight && optimizer == std::string("Muon");
+      if (is_open)
+        EXPECT_TRUE(is_inconclusive(bench.check(), "Muon makes its update in bfloat16"));
+      else
+        EXPECT_TRUE(diverges_at(bench.check(), 2, channel, "fc.bias", 0));
+    }
+  }
+}
+
 /// Of tensors in the same parts, the part and its rank are named.
 TEST(Layouts, ThePartThatDiffersIsNamed) {
   Bench bench(kEqual);
@@ -115,6 +134,16 @@ TEST(Layouts, ABatchThatRanksComputeTogetherCountsOnce) {
     }
     EXPECT_EQ(static_cast<bool>(agrees(bench.check())), together);
   }
+}
+
+/// Between numbers of ranks a step that a side has not is no batch without samples.
+TEST(Layouts, AStepThatIsNotThereHasNoBatch) {
+  Bench bench(Json{{"variants", {{"a", {{"world_size", 1}}}, {"b", {{"world_size", 2}}}}},
+                   {"checks", {{{"that", "rounding"}, {"variants", {"a", "b"}}, {"on", {"samples"}}}}}});
+  for (trace::Trace& rank : bench.run("b").ranks) rank.steps.pop_back();
+  const auto result = bench.check();
+  ASSERT_TRUE(diverges_at(result, 3, Channel::kSamples, "ids", 0));
+  EXPECT_EQ(result.divergence->right.missing, compare::Missing::kStep);
 }
 
 }  // namespace

@@ -48,6 +48,19 @@ TEST(FsdpReduction, IsTheMean) {
   EXPECT_TRUE(asked(reduced({2 * kBFloat16, 4 * kBFloat16})).broken);
 }
 
+/// Ranks that split tensors, whose copies of a gradient drifted apart: the law does not judge it, and so does not hold.
+TEST(FsdpReduction, IsNotJudgedWhereCopiesDrifted) {
+  for (const bool together : {false, true}) {
+    trace::RunTrace run = reduced({4, 8});
+    for (trace::Trace& rank : run.ranks) {
+      if (together) rank.header["data_parallel"] = {{"rank", 0}, {"size", 1}};
+    }
+    const Outcome outcome = asked(run);
+    EXPECT_EQ(outcome.broken.has_value(), !together);
+    EXPECT_FALSE(outcome.holds());
+  }
+}
+
 TEST(FsdpReduction, DividesByWhatItIsGiven) {
   EXPECT_TRUE(asked(reduced({4, 8}, {{"divide_factor", 1.0}})).holds());
   EXPECT_TRUE(asked(reduced({1, 2}, {{"divide_factor", 4.0}})).holds());

@@ -141,6 +141,13 @@ TEST(Usage, RanksUpdateTheirPartsOfAModelAlike) {
     EXPECT_TRUE(of("usage", recorded(on_rank_1(name), replicas)).holds()) << "the law 'ranks' compares their weights";
   }
   EXPECT_TRUE(of("usage", recorded(on_rank_1("loss_denominator"), shards)).holds());
+  for (const auto& [apart, is_one] : {std::pair(0x1p-18, true), std::pair(0x1p-15, false)}) {
+    const ChangeRecords near = [apart = apart](std::int64_t, std::int64_t rank, std::vector<Record>& records) {
+      std::erase_if(records, [](const Record& record) { return record.name == "seen.clip_norm"; });
+      records.push_back(test::number("seen.clip_norm", rank == 1 ? 0.5 * (1 + apart) : 0.5));
+    };
+    EXPECT_EQ(of("usage", recorded(near, shards)).holds(), is_one) << apart;
+  }
   EXPECT_TRUE(of("usage", recorded({}, shards)).holds());
 }
 

@@ -87,6 +87,8 @@ class LayoutsTest(ProgramTest):
             self.assertRegex(said.stdout, verdict, form)
         self.assert_rounding(self.formed("bf16", "fsdp", 2), self.formed("bf16", "hsdp", 4))
         self.formed("hook", "fsdp", 2)
+        said = lockstep("diff", self.formed("stages", "own", 2), self.formed("stages", "own", 4))
+        self.assertRegex(said.stdout, "^inconclusive: .*hold other parameters, as the stages of a pipeline do")
         said = lockstep("diff", self.formed("over_tp", "hand", 4), self.formed("over_tp", "ddp", 4))
         self.assertRegex(said.stdout, "^inconclusive: .*recorded no weight")
 
@@ -122,6 +124,7 @@ class LayoutsTest(ProgramTest):
             resumed = self.trained(f"{layout}-{world_size}", layout, world_size, "--load", checkpoint)
             said = self.assert_agree(saving, resumed)
             self.assertIn("begins with the weights that", said)
+            self.assertIn("equal up to rounding, which is seen first at step", said)
 
     def test_recording_adds_no_collective(self):
         counts = {}

@@ -158,8 +158,15 @@ def data_parallel_over_tensor_parallel():
     train(wrapped, optimizer, batches(mesh["dp"].size(), mesh["dp"].get_local_rank()), average)
 
 
+def stages():
+    """Each rank trains a part of its own, as the stages of a pipeline do."""
+    model = nn.ModuleDict({f"stage{rank}": model_of(WIDTH, CLASSES)})
+    train(model[f"stage{rank}"], torch.optim.SGD(model.parameters(), 0.1), batches())
+
+
 torch.manual_seed(1)
-{"plain": usual,
+{"stages": stages,
+ "plain": usual,
  "clipped": lambda: usual(clip),
  "norm_of_part": lambda: usual(clip_by_norm_of_part),
  "flipped": lambda: usual(flip),
